@@ -1,0 +1,135 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/kolkstreams/kolk/internal/state"
+)
+
+// Moved says whether there is anything to commit: records taken or dropped, timers fired, records sent or staged since the last commit.
+func (t *Task) Moved() bool { return t.moved }
+
+// Prepare comes before Flush: operators that wait for the commit send what they hold.
+func (t *Task) Prepare() (err error) {
+	if t.failed != nil {
+		return t.failed
+	}
+	defer t.caught("process", &err)
+	for _, f := range t.beforeCut {
+		t.timed(max(t.streamTime, 0))
+		f()
+	}
+	return nil
+}
+
+// Flush gives every dirty entry of every store to write, in order of slot. The bytes stay valid until Committed or Rewind.
+func (t *Task) Flush(write func(d *state.Decl, key, value []byte, at int64) error) (err error) {
+	if t.failed != nil {
+		return t.failed
+	}
+	defer t.caught("process", &err)
+	for slot, s := range t.stores {
+		d := t.Sub.Stores[slot]
+		if err := s.Flush(func(k, v []byte, at int64) error {
+			t.moved = true
+			return write(d, k, v, at)
+		}); err != nil {
+			return fmt.Errorf("task %s: store %q: stage for commit: %w", t.ID, d.Name, err)
+		}
+	}
+	return nil
+}
+
+// Cut is what a commit writes for one input: the offset to go on from and its metadata.
+type Cut struct {
+	Input    int
+	Next     int64
+	Metadata string
+}
+
+// Cuts are the offsets of all inputs as of now, with what a new owner needs to know.
+func (t *Task) Cuts(hashes map[string]uint32) []Cut {
+	clocks := make(map[string]int64, len(t.clocks))
+	for name, c := range t.clocks {
+		clocks[name] = *c
+	}
+	out := make([]Cut, len(t.queues))
+	for i := range t.queues {
+		m := Meta{PartitionTime: t.queues[i].partitionTime, Clocks: clocks, Hashes: hashes, TransactionalID: t.env.TransactionalID}
+		out[i] = Cut{Input: i, Next: t.queues[i].next, Metadata: m.Encode()}
+	}
+	return out
+}
+
+// Committed makes what Flush gave committed.
+func (t *Task) Committed() (err error) {
+	defer t.caught("commit", &err)
+	for _, s := range t.stores {
+		s.Committed()
+	}
+	t.saved, t.moved, t.cut = t.times(), false, false
+	return nil
+}
+
+func (t *Task) times() times {
+	s := times{stream: t.streamTime, clocks: make(map[string]int64, len(t.clocks))}
+	for i := range t.queues {
+		s.partitions = append(s.partitions, t.queues[i].partitionTime)
+		s.next = append(s.next, t.queues[i].next)
+	}
+	for name, c := range t.clocks {
+		s.clocks[name] = *c
+	}
+	return s
+}
+
+// Rewind goes back to the last commit: stores, clocks and positions as of then, operators made anew, queues empty. The caller fetches each
+// input again from Position. A task whose store broke stays failed.
+func (t *Task) Rewind() (err error) {
+	if _, broken := errors.AsType[state.Broken](t.failed); broken {
+		return t.failed
+	}
+	defer t.caught("rewind", &err)
+	t.failed = nil
+	closeErr := t.unwire()
+	if closeErr != nil {
+		t.env.Log.Warn("processor did not close", "task", t.ID, "error", closeErr)
+		t.failed = nil
+	}
+	for _, s := range t.stores {
+		s.Rollback()
+	}
+	for name, c := range t.clocks {
+		*c = -1
+		if at, ok := t.saved.clocks[name]; ok {
+			*c = at
+		}
+	}
+	t.streamTime = t.saved.stream
+	for i := range t.queues {
+		q := &t.queues[i]
+		*q = queue{partitionTime: t.saved.partitions[i], next: t.saved.next[i], position: t.saved.next[i], end: q.end, idleSince: -1}
+	}
+	for i := range t.expiry {
+		t.expiry[i].next = 0
+		if t.streamTime >= 0 {
+			t.expiry[i].next = boundary(t.streamTime, t.expiry[i].bucket)
+		}
+	}
+	t.moved, t.cut = false, false
+	return t.wire()
+}
+
+// Clocks are the nodes' own stream times, ms.
+func (t *Task) Clocks() map[string]int64 { return maps.Clone(t.times().clocks) }
+
+// Staged is how many bytes the stores hold that the next commit must stage out, and that the next checkpoint must apply.
+func (t *Task) Staged() (dirty, pending int64) {
+	for _, s := range t.stores {
+		st := s.Stats()
+		dirty, pending = dirty+st.Dirty, pending+st.Pending
+	}
+	return dirty, pending
+}

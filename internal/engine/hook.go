@@ -1,0 +1,78 @@
+package engine
+
+// The public types that the engine must see into embed one of the types below, under an unexported alias. The functions here are the only way in.
+
+// Held is the graph inside a topology.Topology.
+type Held struct{ graph *Graph }
+
+// Holder is implemented by what embeds Held.
+type Holder interface{ held() *Held }
+
+func (h *Held) held() *Held { return h }
+
+// Hold puts a graph into a topology.
+func Hold(t Holder, g *Graph) { t.held().graph = g }
+
+// GraphOf takes it out.
+func GraphOf(t Holder) *Graph { return t.held().graph }
+
+// Place is where a processor's context is.
+type Place struct {
+	task *Task
+	node *Node
+}
+
+func (p *Place) place() *Place { return p }
+
+// TaskOf is the task at p.
+func TaskOf(p *Place) *Task { return p.task }
+
+// NodeOf is the node at p.
+func NodeOf(p *Place) *Node { return p.node }
+
+// Link is what a processor's context forwards to.
+type Link[K comparable, V any] struct{ next Receive[K, V] }
+
+func (l *Link[K, V]) link() *Link[K, V] { return l }
+
+// Linked is implemented by contexts.
+type Linked[K comparable, V any] interface {
+	place() *Place
+	link() *Link[K, V]
+}
+
+// Bind connects a context to its task and its children.
+func Bind[K comparable, V any](c Linked[K, V], t *Task, node *Node, next Receive[K, V]) {
+	*c.place() = Place{t, node}
+	c.link().next = next
+}
+
+// Next is what l forwards to.
+func Next[K comparable, V any](l *Link[K, V]) Receive[K, V] { return l.next }
+
+// Fixed is the key inside a processor.FixedKeyRecord.
+type Fixed[K comparable] struct {
+	key       K
+	null, set bool
+}
+
+func (f *Fixed[K]) fixed() *Fixed[K] { return f }
+
+// Fix sets the key of a record.
+func Fix[K comparable](r interface{ fixed() *Fixed[K] }, k K, null bool) {
+	*r.fixed() = Fixed[K]{k, null, true}
+}
+
+// KeyOf is a record's key, whether it is null, and whether it was ever set: a user's literal was not.
+func KeyOf[K comparable](f *Fixed[K]) (k K, null, set bool) { return f.key, f.null, f.set }
+
+// Headers are the headers inside processor.Headers.
+type Headers struct{ list []Header }
+
+func (h *Headers) headers() *Headers { return h }
+
+// SetHeaders sets them.
+func SetHeaders(h interface{ headers() *Headers }, list []Header) { h.headers().list = list }
+
+// ListOf reads them.
+func ListOf(h *Headers) []Header { return h.list }

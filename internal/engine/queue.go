@@ -1,0 +1,139 @@
+package engine
+
+// Reader is the typed end of an input: it decodes records and hands them to the operators.
+type Reader interface {
+	// Decode decodes r and keeps key and value until Process or the next Decode. It returns the event time; false if the record was
+	// dropped, which it has counted.
+	Decode(r *Record) (at int64, ok bool)
+	// Process hands what Decode kept to the operators.
+	Process(r *Rec)
+}
+
+// queue holds the fetched records of one input partition. Records are decoded when they become the head: a bad one fails in its turn.
+type queue struct {
+	reader Reader
+	recs   []Record
+	head   int
+	known  bool  // the head is decoded, and time is its event time
+	time   int64 // of the head
+	// partitionTime is the largest event time taken from the partition.
+	partitionTime int64
+	// next is the offset to go on from: behind the last record that was taken or dropped, and behind what follows it without records.
+	next int64
+	// position is behind all that was fetched, end is where the partition ended when it was last heard of.
+	position, end int64
+	idleSince     int64 // wall clock since when the queue is empty and caught up; -1 if it is not
+}
+
+func (q *queue) len() int { return len(q.recs) - q.head }
+
+// Start says where an input goes on: the next offset to read, the end of the partition as far as it is known, and what the offset's
+// metadata said. It is called for every input, after the stores are restored.
+func (t *Task) Start(input int, next, end int64, m Meta) {
+	q := &t.queues[input]
+	q.next, q.position, q.end, q.partitionTime = next, next, end, m.PartitionTime
+	t.streamTime = max(t.streamTime, m.PartitionTime)
+	for name, at := range m.Clocks {
+		c := t.Clock(name)
+		*c = max(*c, at)
+	}
+	t.saved = t.times()
+	for i := range t.expiry {
+		t.expiry[i].next = boundary(max(t.streamTime, -1), t.expiry[i].bucket)
+	}
+}
+
+// Add takes fetched records of an input, in order of offset. position is where the next fetch goes on, which control records may put behind
+// the last record; end is the partition's last stable offset as of the fetch. Records below what the input has reached already are left out.
+func (t *Task) Add(input int, recs []Record, position, end int64) {
+	q := &t.queues[input]
+	for len(recs) > 0 && recs[0].Offset < q.position {
+		recs = recs[1:]
+	}
+	if q.head > 0 && q.head == len(q.recs) {
+		clear(q.recs)
+		q.recs, q.head = q.recs[:0], 0
+	}
+	q.recs = append(q.recs, recs...)
+	q.position, q.end = max(q.position, position), max(q.end, end)
+	if q.len() == 0 {
+		q.next = q.position
+	} else {
+		q.idleSince = -1
+	}
+}
+
+// Buffered is the number of records of an input that wait to be processed.
+func (t *Task) Buffered(input int) int { return t.queues[input].len() }
+
+// Position is the offset from which an input's next fetch goes on.
+func (t *Task) Position(input int) int64 { return t.queues[input].position }
+
+// Lag is the number of offsets between what was processed of an input and its end as far as it is known.
+func (t *Task) Lag(input int) int64 { return max(0, t.queues[input].end-t.queues[input].next) }
+
+// choose finds the input whose head is the oldest; -1 if there is none or the task waits for an empty input. Ties go to the input that
+// was declared first, so that equal times do not depend on the speed of fetching.
+func (t *Task) choose(wall int64) int {
+	best, waits := -1, false
+	for i := range t.queues {
+		q := &t.queues[i]
+		t.decodeHead(i)
+		switch {
+		case !q.known:
+			waits = waits || t.waitsFor(q, wall)
+		case best < 0 || q.time < t.queues[best].time:
+			best = i
+		}
+	}
+	if waits {
+		return -1
+	}
+	return best
+}
+
+// waitsFor says whether the task must not go on without q, which is empty.
+func (t *Task) waitsFor(q *queue, wall int64) bool {
+	if t.env.MaxIdle < 0 {
+		return false
+	}
+	if q.position < q.end {
+		q.idleSince = -1
+		return true
+	}
+	if q.idleSince < 0 {
+		q.idleSince = wall
+	}
+	return wall-q.idleSince < t.env.MaxIdle
+}
+
+// decodeHead decodes until the queue has a head that is not dropped, or is empty.
+func (t *Task) decodeHead(input int) {
+	q := &t.queues[input]
+	for !q.known && q.head < len(q.recs) {
+		r := &q.recs[q.head]
+		t.rec = Rec{Time: r.Time, NullKey: r.Key == nil, Headers: r.Headers, Input: input, Offset: r.Offset, RawKey: r.Key, RawValue: r.Value}
+		at, ok := q.reader.Decode(r)
+		if ok && t.env.MaxAhead > 0 && at > t.env.Wall()+t.env.MaxAhead {
+			t.Drop(t.Counter(t.Sub.Inputs[input].Node, "ahead"), &t.rec)
+			ok = false
+		}
+		if ok {
+			q.known, q.time = true, at
+			return
+		}
+		t.took(q)
+	}
+}
+
+// took moves past the head.
+func (t *Task) took(q *queue) {
+	q.next = q.recs[q.head].Offset + 1
+	q.recs[q.head] = Record{} // let go of the bytes
+	q.head++
+	q.known = false
+	t.moved = true
+	if q.head == len(q.recs) {
+		q.next = q.position
+	}
+}
