@@ -67,7 +67,7 @@ func Same(a, b any) (same bool) {
 	return a == b
 }
 
-// Name describes a serde in words, for fingerprints and error messages: "string", "int64", "json(main.Order)". A serde that is not
+// Name describes a serde in words, for fingerprints and error messages: "string", "int64", "list(int64)". A serde that is not
 // one of this module's and no fmt.Stringer is named by its type.
 func Name(s any) string {
 	if n, ok := s.(fmt.Stringer); ok {
