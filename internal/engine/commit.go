@@ -50,7 +50,7 @@ type Cut struct {
 }
 
 // Cuts are the offsets of all inputs as of now, with what a new owner needs to know.
-func (t *Task) Cuts(hashes map[string]uint32) []Cut {
+func (t *Task) Cuts(hashes map[string]uint64) []Cut {
 	clocks := make(map[string]int64, len(t.clocks))
 	for name, c := range t.clocks {
 		clocks[name] = *c

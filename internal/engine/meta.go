@@ -16,7 +16,7 @@ type Meta struct {
 	// Clocks are the stream times of nodes that judge by their own, by node or store name.
 	Clocks map[string]int64
 	// Hashes are short hashes of what must not change under existing state, by store name.
-	Hashes map[string]uint32
+	Hashes map[string]uint64
 	// TransactionalID is the producer that committed the offset: whoever takes over can fence it.
 	TransactionalID string
 	// Foreign says that Kafka Streams wrote the metadata.
@@ -44,7 +44,7 @@ func (m Meta) Encode() string {
 	b = binary.AppendUvarint(b, uint64(len(m.Hashes)))
 	for _, name := range slices.Sorted(maps.Keys(m.Hashes)) {
 		b = appendText(b, name)
-		b = binary.BigEndian.AppendUint32(b, m.Hashes[name])
+		b = binary.BigEndian.AppendUint64(b, m.Hashes[name])
 	}
 	b = appendText(b, m.TransactionalID)
 	return base64.StdEncoding.EncodeToString(b)
@@ -69,10 +69,10 @@ func DecodeMeta(text string) (Meta, error) {
 			name := d.text()
 			m.Clocks[name] = int64(d.uint64())
 		}
-		m.Hashes = make(map[string]uint32)
+		m.Hashes = make(map[string]uint64)
 		for range d.count() {
 			name := d.text()
-			m.Hashes[name] = d.uint32()
+			m.Hashes[name] = d.uint64()
 		}
 		m.TransactionalID = d.text()
 	case 1, 2:
