@@ -37,15 +37,11 @@ func (t *Task) Freeze(data []byte) (c *Checkpoint, err error) {
 	defer t.caught("checkpoint", &err)
 	c = &Checkpoint{task: t, data: data}
 	for slot, s := range t.stores {
-		rows := s.Freeze()
-		if len(rows) == 0 {
-			continue
-		}
-		batch := state.Batch{Slot: uint16(slot), Rows: rows}
+		batches := s.Freeze()
 		if t.Sub.Stores[slot].InMemory {
-			c.memory = append(c.memory, batch)
+			c.memory = append(c.memory, batches...)
 		} else {
-			c.disk = append(c.disk, batch)
+			c.disk = append(c.disk, batches...)
 		}
 	}
 	return c, nil

@@ -92,7 +92,7 @@ func Open(sub *Sub, partition int32, env Env) (*Task, error) {
 		}
 		t.byName[d.Name] = slot
 		t.stores = append(t.stores, d.Open(state.Env{
-			Slot: uint16(slot), Backend: backend, Budget: env.Budget, Now: t.now, StreamTime: func() int64 { return t.streamTime },
+			Slot: uint16(2 * slot), Backend: backend, Budget: env.Budget, Now: t.now, StreamTime: func() int64 { return t.streamTime },
 			Drop: func(reason string) { t.Drop(t.Counter(t.at, reason), &t.rec) },
 			Deleted: func(key []byte) {
 				if f := t.expired[slot]; f != nil {

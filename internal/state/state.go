@@ -48,7 +48,8 @@ func (d *Decl) Full() string {
 
 // Env is what a store is given by its task.
 type Env struct {
-	// Slot is the store's number in the task's backend.
+	// Slot is the first of the two slots that the store has in the task's backend: its rows are in Slot, and what it needs to find them by
+	// time in Slot+1. So the task's stores have the slots 0, 2, 4, ..., and Backend.Count(Slot) counts rows only.
 	Slot uint16
 	// Backend holds the applied rows.
 	Backend Backend
@@ -60,8 +61,9 @@ type Env struct {
 	StreamTime func() int64
 	// Drop counts a record that the store refused.
 	Drop func(reason string)
-	// Deleted, if set, is told of every entry that expired, in (expiry, key) order, so that a table can send the deletes on.
-	// It is called inside Expire.
+	// Deleted, if set, is told of every entry that expired, so that a table can send the deletes on: in (expiry, key) order inside Expire, and
+	// inside Table.Modify if the entry it is about has expired. The entry is still there: Table.Lookup of this key shows it. It is
+	// removed when Deleted returns. Deleted may not write to the store.
 	Deleted func(key []byte)
 }
 
@@ -77,10 +79,10 @@ type Live interface {
 	Committed()
 	// Rollback lets dirty entries fall back to committed ones: the transaction was aborted.
 	Rollback()
-	// Freeze moves the committed entries into the frozen layer and returns them as rows in ascending order of key; nil if there are
-	// none. There is at most one frozen layer at a time. The rows' bytes are not changed by anyone until Applied.
-	Freeze() []Row
-	// Applied drops the frozen layer: the backend has it.
+	// Freeze moves the committed entries into the frozen layer and returns them as at most one batch for each of the store's slots; nil if
+	// there is nothing to apply. There is at most one frozen layer at a time. The rows' bytes are not changed by anyone until Applied.
+	Freeze() []Batch
+	// Applied drops the frozen layer: the backend has it and shows it, as Switch was called just before.
 	Applied()
 	// Restore takes one committed changelog record, in order; a nil value is a delete. It becomes a committed entry.
 	Restore(key, value []byte, at int64) error
@@ -89,14 +91,16 @@ type Live interface {
 	// Expire removes what is past the store's bound at the given stream time, as dirty deletes, at most limit entries. It says
 	// whether there is more to remove. Stores without TTL do nothing.
 	Expire(streamTime int64, limit int) (more bool)
-	// Stats are exact as of the last write.
+	// Stats are as of the last write. They cost no I/O.
 	Stats() Stats
 }
 
 // Stats is how large a store is.
 type Stats struct {
-	Entries int64 // live entries, dirty ones included
-	Bytes   int64 // of their encoded keys and values, as of the last flush
+	// Entries is how many there are, dirty ones included. Those written without being read are taken as new until the next checkpoint has
+	// looked them up; the store's Len is exact.
+	Entries int64
+	Bytes   int64 // of their encoded keys and values, as of the last commit
 	Dirty   int64 // bytes of memory held by dirty entries: what the next commit must stage out
 	Pending int64 // bytes of memory held by committed and frozen entries: what the next checkpoint must apply
 	Memory  int64 // bytes of memory in all, clean entries included
@@ -213,7 +217,20 @@ func (b Broken) Error() string { return fmt.Sprintf("store %q failed: %v", b.Sto
 // Unwrap is the cause.
 func (b Broken) Unwrap() error { return b.Err }
 
-// View is where a reader looks: the open stores of one name, one per task, in order of partition.
+// Failed is what a store panics with when a key or value cannot be encoded: the record failed, the store is as it was before the call.
+type Failed struct {
+	Store string
+	Err   error
+}
+
+// Error says which store could not take what.
+func (f Failed) Error() string { return fmt.Sprintf("store %q: %v", f.Store, f.Err) }
+
+// Unwrap is the cause.
+func (f Failed) Unwrap() error { return f.Err }
+
+// View is where a reader looks: the open stores of one name, one per task, in order of partition. Who makes the View sees to it that their
+// tasks stand still while a reader's call lasts.
 type View interface{ Stores(name string) []Live }
 
 // Declared is implemented by what embeds Hook.

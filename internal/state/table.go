@@ -3,10 +3,10 @@ package state
 // Table is how typed operators use a key-value store; its Live implements it beside the store's public interface. Times are in ms. Like all
 // methods of a Live they panic with a Broken when the backend fails.
 type Table[K comparable, V any] interface {
-	// Lookup is the value and its entry's time.
+	// Lookup is the value and its entry's time. An entry that has expired is not there, but for the one that Env.Deleted is being told of.
 	Lookup(key K) (value V, at int64, ok bool)
 	// Modify replaces the entry by what f makes of it, with one look-up. keep false deletes it, or leaves it absent. If f panics the entry
-	// stays as it was. f may not use the store.
+	// stays as it was. f may not use the store. An entry that has expired is removed first, and Env.Deleted told.
 	Modify(key K, f func(old V, at int64, ok bool) (value V, newAt int64, keep bool))
 	// DecodeKey reads an encoded key, such as Env.Deleted gets.
 	DecodeKey(key []byte) (K, error)
