@@ -45,7 +45,7 @@ func (n *Node) format(ctx context.Context, clusterID string, props map[string]st
 	}
 	cmd := exec.CommandContext(ctx, "java", "-cp", n.classpath, "kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", clusterID, "-c", n.config())
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("format the storage of Kafka node %d in %s: %w\n%s", n.ID, n.dir, err, out)
+		return fmt.Errorf("format the storage of node %d of Kafka in %s: %w\n%s", n.ID, n.dir, err, out)
 	}
 	return nil
 }
@@ -60,7 +60,7 @@ func (n *Node) launch() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.alive() {
-		return fmt.Errorf("start Kafka node %d: it is running already", n.ID)
+		return fmt.Errorf("start node %d of Kafka: it is running already", n.ID)
 	}
 	log, err := os.OpenFile(n.Log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -143,14 +143,14 @@ func (n *Node) signal(sig syscall.Signal) error {
 	if p := n.current(); p != nil {
 		return p.Signal(sig)
 	}
-	return fmt.Errorf("send %v to Kafka node %d: it is down", sig, n.ID)
+	return fmt.Errorf("send %v to node %d of Kafka: it is down", sig, n.ID)
 }
 
 // ready waits until the node answers and sees all nodes that run.
 func (n *Node) ready(ctx context.Context) error {
 	p := n.current()
 	if p == nil {
-		return fmt.Errorf("Kafka node %d ended while starting:\n%s", n.ID, n.logTail())
+		return fmt.Errorf("node %d of Kafka ended while starting:\n%s", n.ID, n.logTail())
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -169,9 +169,9 @@ func (n *Node) ready(ctx context.Context) error {
 		}
 		select {
 		case <-p.Done():
-			return fmt.Errorf("Kafka node %d ended while starting (%v):\n%s", n.ID, p.Err(), n.logTail())
+			return fmt.Errorf("node %d of Kafka ended while starting (%v):\n%s", n.ID, p.Err(), n.logTail())
 		case <-ctx.Done():
-			return fmt.Errorf("Kafka node %d at %s is not ready: %w (last answer: %v)\n%s", n.ID, n.Addr, ctx.Err(), err, n.logTail())
+			return fmt.Errorf("node %d of Kafka at %s is not ready: %w (last answer: %v)\n%s", n.ID, n.Addr, ctx.Err(), err, n.logTail())
 		case <-time.After(poll):
 		}
 	}

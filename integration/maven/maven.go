@@ -19,7 +19,7 @@ import (
 
 // ErrMissing is in the error of Build when java or mvn is not there. Its text says how to install them.
 var ErrMissing = errors.New("a JDK (17 or later) and Maven are needed; on Debian and Ubuntu: apt-get install default-jdk-headless maven; " +
-	"on macOS: brew install openjdk maven; or name a running cluster with KAFKA=host:port")
+	"on macOS: brew install openjdk maven; KAFKA=host:port names a running cluster, for all but the tests that stop brokers")
 
 // CacheDir is where jars and binaries are kept between runs: KOLK_CACHE, or the folder kolk in the user's cache directory.
 func CacheDir() (string, error) {
