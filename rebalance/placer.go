@@ -82,7 +82,7 @@ func newPlacer(workers []int, groups int) *placer {
 	n := len(workers)
 	p := &placer{slots: n, unit: make([]int64, n), load: make([]int64, n)}
 	for i, w := range workers {
-		p.unit[i] = unitScale / int64(max(w, 1))
+		p.unit[i] = unitScale / int64(min(max(w, 1), maxWorkers))
 	}
 	p.held = make([][][]int, groups)
 	p.swaps = make([][]swap, groups)

@@ -47,7 +47,7 @@ type Member struct {
 	// Process is the id that the process keeps over restarts.
 	Process string
 	// Workers is the member's share of the work: twice the workers, twice
-	// the tasks. Less than 1 counts as 1.
+	// the tasks. Less than 1 counts as 1, more than 1024 as 1024.
 	Workers int
 	// Owned holds the tasks that run on the member now.
 	Owned []Task

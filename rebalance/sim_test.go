@@ -1,0 +1,165 @@
+package rebalance
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// sim is a consumer group without a broker: it carries out rebalances one
+// generation after the other, through the real balancers and their bytes, and
+// keeps the members' promises: who gives something up rejoins.
+type sim struct {
+	counts     map[string]int32
+	members    []*simMember // the first is the leader
+	generation int32
+	joined     int
+	ends       map[topicPartition]int64            // changelog ends, by first topic of the task
+	disks      map[string]map[topicPartition]int64 // process -> what its directory holds
+}
+
+type simMember struct {
+	id, process string
+	instance    string
+	build       []SubTopology
+	b           *Balancer
+	generation  int32
+	owned       map[string][]int32
+}
+
+func newSim(counts map[string]int32) *sim {
+	return &sim{
+		counts: counts,
+		ends:   make(map[topicPartition]int64),
+		disks:  make(map[string]map[topicPartition]int64),
+	}
+}
+
+func (s *sim) join(process, instance string, workers int, build []SubTopology) error {
+	s.joined++
+	m := &simMember{
+		id:         fmt.Sprintf("%s-%d", process, s.joined),
+		process:    process,
+		instance:   instance,
+		build:      build,
+		generation: -1,
+	}
+	if s.disks[process] == nil {
+		s.disks[process] = make(map[topicPartition]int64)
+	}
+	var err error
+	m.b, err = NewBalancer(Config{
+		Process:       process,
+		Host:          process + ":80",
+		Workers:       workers,
+		SubTopologies: build,
+		Positions: func() map[Task]int64 {
+			local := make(map[Task]int64)
+			for _, sub := range build {
+				for p := range int32(100) {
+					if pos, ok := s.disks[process][topicPartition{slices.Min(sub.Topics), p}]; ok {
+						local[Task{sub.ID, p}] = pos
+					}
+				}
+			}
+			return local
+		},
+	})
+	s.members = append(s.members, m)
+	return err
+}
+
+// kill removes a member without giving it the time to do anything.
+func (s *sim) kill(process string) {
+	s.members = slices.DeleteFunc(s.members, func(m *simMember) bool { return m.process == process })
+}
+
+// work lets every stateful task write n records to its changelog.
+func (s *sim) work(n int64) {
+	for _, m := range s.members {
+		for _, t := range m.b.Assignment().Tasks {
+			for _, sub := range m.build {
+				if sub.ID == t.Sub && sub.Stateful {
+					key := topicPartition{slices.Min(sub.Topics), t.Partition}
+					s.ends[key] += n
+					s.disks[m.process][key] = s.ends[key]
+				}
+			}
+		}
+	}
+}
+
+// round carries out one rebalance. It reports whether another follows.
+func (s *sim) round() (again bool, err error) {
+	s.generation++
+	if len(s.members) == 0 {
+		return false, nil
+	}
+	var joined []kmsg.JoinGroupResponseMember
+	fresh := make(map[topicPartition]*simMember)
+	for _, m := range s.members {
+		j := kmsg.NewJoinGroupResponseMember()
+		j.MemberID = m.id
+		if m.instance != "" {
+			j.InstanceID = &m.instance
+		}
+		j.ProtocolMetadata = m.b.JoinGroupMetadata(nil, m.owned, m.generation)
+		joined = append(joined, j)
+		if m.generation == s.generation-1 {
+			for topic, partitions := range m.owned {
+				for _, p := range partitions {
+					fresh[topicPartition{topic, p}] = m
+				}
+			}
+		}
+		m.generation = s.generation
+	}
+	lead := s.members[0].b
+	gb, _, err := lead.MemberBalancer(joined)
+	if err != nil {
+		return false, err
+	}
+	gb.(kgo.GroupMemberBalancerInfo).SetBalanceInfo(kgo.BalanceInfo{Group: "sim", Generation: s.generation})
+	owner := make(map[topicPartition]*simMember)
+	for _, a := range gb.Balance(maps.Clone(s.counts)).IntoSyncAssignment() {
+		i := slices.IndexFunc(s.members, func(m *simMember) bool { return m.id == a.MemberID })
+		m := s.members[i]
+		got, err := m.b.ParseSyncAssignment(a.MemberAssignment)
+		if err != nil {
+			return false, err
+		}
+		for topic, partitions := range got {
+			for _, p := range partitions {
+				tp := topicPartition{topic, p}
+				if o := owner[tp]; o != nil {
+					return false, fmt.Errorf("%v was given to %s and %s", tp, o.id, m.id)
+				}
+				owner[tp] = m
+				if o := fresh[tp]; o != nil && o != m {
+					return false, fmt.Errorf("%v was given to %s while %s had it", tp, m.id, o.id)
+				}
+			}
+		}
+		again = again || givesUp(m.owned, got) || m.b.Assignment().Rejoin
+		m.owned = got
+	}
+	return again, nil
+}
+
+// settle rebalances until nothing follows.
+func (s *sim) settle(each func()) error {
+	for range 10 {
+		again, err := s.round()
+		if err != nil {
+			return err
+		}
+		each()
+		if !again {
+			return nil
+		}
+	}
+	return fmt.Errorf("no end of rebalances after generation %d", s.generation)
+}
