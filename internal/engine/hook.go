@@ -18,8 +18,9 @@ func GraphOf(t Holder) *Graph { return t.held().graph }
 
 // Place is where a processor's context is.
 type Place struct {
-	task *Task
-	node *Node
+	task    *Task
+	node    *Node
+	outputs map[string]any // Receives of the named outputs
 }
 
 func (p *Place) place() *Place { return p }
@@ -29,6 +30,9 @@ func TaskOf(p *Place) *Task { return p.task }
 
 // NodeOf is the node at p.
 func NodeOf(p *Place) *Node { return p.node }
+
+// OutputOf is the Receive of a named output at p; nil if nobody takes it.
+func OutputOf(p *Place, name string) any { return p.outputs[name] }
 
 // Link is what a processor's context forwards to.
 type Link[K comparable, V any] struct{ next Receive[K, V] }
@@ -41,9 +45,9 @@ type Linked[K comparable, V any] interface {
 	link() *Link[K, V]
 }
 
-// Bind connects a context to its task and its children.
-func Bind[K comparable, V any](c Linked[K, V], t *Task, node *Node, next Receive[K, V]) {
-	*c.place() = Place{t, node}
+// Bind connects a context to its task, its children and those of its named outputs.
+func Bind[K comparable, V any](c Linked[K, V], t *Task, node *Node, next Receive[K, V], outputs map[string]any) {
+	*c.place() = Place{t, node, outputs}
 	c.link().next = next
 }
 

@@ -26,6 +26,9 @@ type Rec struct {
 	RawKey, RawValue []byte
 }
 
+// Rec is the record being processed, for whoever was not given it: a processor's context, or what a timer sends.
+func (t *Task) Rec() *Rec { return &t.rec }
+
 // Receive is how an operator is called by its parent.
 type Receive[K comparable, V any] func(r *Rec, k K, v V)
 
