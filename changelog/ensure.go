@@ -205,7 +205,7 @@ func (e *ensurer) create(ctx context.Context, missing []string) error {
 func (e *ensurer) check(ctx context.Context, found kadm.TopicDetails) (Topics, string, error) {
 	described, err := e.adm.DescribeTopicConfigs(ctx, e.names...)
 	if err != nil {
-		return nil, "", fmt.Errorf("reading the configuration of internal topics: %w", err)
+		return nil, "", fmt.Errorf("reading the configuration of internal topics, for which this client needs DESCRIBE_CONFIGS: %w", err)
 	}
 	topics := Topics{}
 	var faults []error
