@@ -44,8 +44,11 @@ func TestManyPartitionsSomeCancelled(t *testing.T) {
 	if err := errors.Join(failed...); err != nil {
 		t.Error(err)
 	}
-	if used := len(k.reader.slots); used != 0 {
-		t.Errorf("%d slots are still taken", used)
+	// A cancelled restore's last fetch may still be under way; it gives its memory back when it is answered.
+	short, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := until(short, "all memory to be given back", func() bool { return len(k.reader.slots) == 0 }); err != nil {
+		t.Error(err)
 	}
 }
 
