@@ -8,7 +8,8 @@ import (
 	"github.com/kolkstreams/kolk/internal/state"
 )
 
-// Moved says whether there is anything to commit: records taken or dropped, timers fired, records sent or staged since the last commit.
+// Moved says whether there is anything to commit: records taken or dropped, control records passed, timers fired, records sent or staged since
+// the last commit.
 func (t *Task) Moved() bool { return t.moved }
 
 // Prepare comes before Flush: operators that wait for the commit send what they hold.
@@ -110,13 +111,16 @@ func (t *Task) Rewind() (err error) {
 	t.streamTime = t.saved.stream
 	for i := range t.queues {
 		q := &t.queues[i]
-		*q = queue{partitionTime: t.saved.partitions[i], next: t.saved.next[i], position: t.saved.next[i], end: q.end, idleSince: -1}
+		*q = queue{partitionTime: t.saved.partitions[i], next: t.saved.next[i], position: t.saved.next[i], end: q.end, idleSince: -1, started: q.started}
 	}
 	for i := range t.expiry {
 		t.expiry[i].next = 0
 		if t.streamTime >= 0 {
 			t.expiry[i].next = boundary(t.streamTime, t.expiry[i].bucket)
 		}
+	}
+	for _, c := range t.counters {
+		c.sent = -1 // what was sent to a dead letter topic is gone with the transaction
 	}
 	t.moved, t.cut = false, false
 	return t.wire()

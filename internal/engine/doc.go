@@ -10,7 +10,7 @@
 //	Add, Process     records in, one at a time through the operators; outputs go to Env.Output
 //	Punctuate        timers that follow the wall clock
 //	Prepare, Flush   before a commit: what waits for it is sent on, dirty entries go to the changelog
-//	Positions        the offsets that the transaction commits, with their metadata
+//	Cuts             the offsets that the transaction commits, with their metadata
 //	Committed        the transaction ended well; or
 //	Rewind           it did not: stores, clocks and operators are as of the last commit
 //	Freeze           what is committed, as a checkpoint, applied on any goroutine

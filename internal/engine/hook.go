@@ -54,6 +54,22 @@ func Bind[K comparable, V any](c Linked[K, V], t *Task, node *Node, next Receive
 // Next is what l forwards to.
 func Next[K comparable, V any](l *Link[K, V]) Receive[K, V] { return l.next }
 
+// Check is how a context tells whether a key belongs to its task.
+type Check[K comparable] struct{ key func(K) error }
+
+func (c *Check[K]) check() *Check[K] { return c }
+
+// SetCheck gives a context its check; nil lets every key pass.
+func SetCheck[K comparable](c interface{ check() *Check[K] }, key func(K) error) { c.check().key = key }
+
+// CheckOf is nil if the key may belong to the task, as far as that is known.
+func CheckOf[K comparable](c *Check[K], k K) error {
+	if c.key == nil {
+		return nil
+	}
+	return c.key(k)
+}
+
 // Fixed is the key inside a processor.FixedKeyRecord.
 type Fixed[K comparable] struct {
 	key       K

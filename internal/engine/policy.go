@@ -181,5 +181,8 @@ func (t *Task) deadLetter(topic string, n *Node, reason string, err error, r *Re
 	if count := t.env.Partitions(topic); count > 0 && r.RawKey != nil {
 		partition = Partition(r.RawKey, count)
 	}
-	t.Emit(topic, partition, r.RawKey, r.RawValue, r.Time, h)
+	t.moved = true
+	if err := t.env.Output.Emit(topic, partition, r.RawKey, r.RawValue, r.Time, h); err != nil {
+		t.Abort(t.recordError("produce", n, fmt.Errorf("send to the dead letter topic %s: %w", topic, err))) // there is no further topic to send it to
+	}
 }

@@ -121,7 +121,19 @@ func (t *Task) caught(stage string, err *error) {
 	t.failed = *err
 }
 
-func panicked(p any) error { return &PanicError{Value: p, Stack: debug.Stack()} }
+func panicked(p any) error {
+	if p, ok := p.(thrown); ok {
+		return p.err
+	}
+	return &PanicError{Value: p, Stack: debug.Stack()}
+}
+
+// thrown is an error that user code ran into without a way to return it.
+type thrown struct{ err error }
+
+// Throw fails the record at the node whose user code runs, as a panic there would, and does not return. It is for calls of user code
+// into the library that cannot be answered.
+func (t *Task) Throw(err error) { panic(thrown{err}) }
 
 func (t *Task) recordError(stage string, n *Node, err error) error {
 	if _, known := errors.AsType[*RecordError](err); known {

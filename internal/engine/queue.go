@@ -23,6 +23,8 @@ type queue struct {
 	// position is behind all that was fetched, end is where the partition ended when it was last heard of.
 	position, end int64
 	idleSince     int64 // wall clock since when the queue is empty and caught up; -1 if it is not
+	// started is set by Start: an input topic with fewer partitions than the task's number has nothing to wait for.
+	started bool
 }
 
 func (q *queue) len() int { return len(q.recs) - q.head }
@@ -31,13 +33,14 @@ func (q *queue) len() int { return len(q.recs) - q.head }
 // metadata said. It is called for every input, after the stores are restored.
 func (t *Task) Start(input int, next, end int64, m Meta) {
 	q := &t.queues[input]
-	q.next, q.position, q.end, q.partitionTime = next, next, end, m.PartitionTime
+	q.next, q.position, q.end, q.partitionTime, q.started = next, next, end, m.PartitionTime, true
 	t.streamTime = max(t.streamTime, m.PartitionTime)
 	for name, at := range m.Clocks {
 		c := t.Clock(name)
 		*c = max(*c, at)
 	}
 	t.saved = t.times()
+	t.resumeTimers()
 	for i := range t.expiry {
 		t.expiry[i].next = boundary(max(t.streamTime, -1), t.expiry[i].bucket)
 	}
@@ -50,16 +53,18 @@ func (t *Task) Add(input int, recs []Record, position, end int64) {
 	for len(recs) > 0 && recs[0].Offset < q.position {
 		recs = recs[1:]
 	}
-	if q.head > 0 && q.head == len(q.recs) {
-		clear(q.recs)
-		q.recs, q.head = q.recs[:0], 0
+	if q.head > 0 && q.head >= q.len() { // a queue that never runs empty must not grow for ever
+		n := copy(q.recs, q.recs[q.head:])
+		clear(q.recs[n:])
+		q.recs, q.head = q.recs[:n], 0
 	}
 	q.recs = append(q.recs, recs...)
 	q.position, q.end = max(q.position, position), max(q.end, end)
-	if q.len() == 0 {
-		q.next = q.position
-	} else {
+	switch {
+	case q.len() > 0:
 		q.idleSince = -1
+	case q.next < q.position: // only control records: the next commit takes the offset past them
+		q.next, t.moved = q.position, true
 	}
 }
 
@@ -81,7 +86,7 @@ func (t *Task) choose(wall int64) int {
 		t.decodeHead(i)
 		switch {
 		case !q.known:
-			waits = waits || t.waitsFor(q, wall)
+			waits = q.started && t.waitsFor(q, wall) || waits // each asked, so that all waits run at once
 		case best < 0 || q.time < t.queues[best].time:
 			best = i
 		}
@@ -101,7 +106,7 @@ func (t *Task) waitsFor(q *queue, wall int64) bool {
 		q.idleSince = -1
 		return true
 	}
-	if q.idleSince < 0 {
+	if q.idleSince < 0 || q.idleSince > wall { // the clock may be put back
 		q.idleSince = wall
 	}
 	return wall-q.idleSince < t.env.MaxIdle
@@ -113,8 +118,9 @@ func (t *Task) decodeHead(input int) {
 	for !q.known && q.head < len(q.recs) {
 		r := &q.recs[q.head]
 		t.rec = Rec{Time: r.Time, NullKey: r.Key == nil, Headers: r.Headers, Input: input, Offset: r.Offset, RawKey: r.Key, RawValue: r.Value}
+		t.at = t.Sub.Inputs[input].Node
 		at, ok := q.reader.Decode(r)
-		if ok && t.env.MaxAhead > 0 && at > t.env.Wall()+t.env.MaxAhead {
+		if ok && t.env.MaxAhead > 0 && at > saturate(max(t.env.Wall(), 0), t.env.MaxAhead) {
 			t.Drop(t.Counter(t.Sub.Inputs[input].Node, "ahead"), &t.rec)
 			ok = false
 		}

@@ -31,8 +31,8 @@ type Checkpoint struct {
 	data         []byte
 }
 
-// Freeze takes what is committed, as a checkpoint that goes up to what data says. Nil means that there is nothing new. There is at most one
-// checkpoint of a task at a time.
+// Freeze takes what is committed, as a checkpoint that goes up to what data says. It may be empty. There is at most one checkpoint of a task
+// at a time.
 func (t *Task) Freeze(data []byte) (c *Checkpoint, err error) {
 	defer t.caught("checkpoint", &err)
 	c = &Checkpoint{task: t, data: data}
@@ -49,6 +49,16 @@ func (t *Task) Freeze(data []byte) (c *Checkpoint, err error) {
 
 // Empty says that the checkpoint has no rows. It may still carry newer data.
 func (c *Checkpoint) Empty() bool { return len(c.disk) == 0 && len(c.memory) == 0 }
+
+// Rows is the number of rows.
+func (c *Checkpoint) Rows() (n int) {
+	for _, batches := range [][]state.Batch{c.disk, c.memory} {
+		for _, b := range batches {
+			n += len(b.Rows)
+		}
+	}
+	return n
+}
 
 // Apply writes the checkpoint to the backends. It may run beside the task, on any goroutine.
 func (c *Checkpoint) Apply() error {

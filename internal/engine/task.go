@@ -32,9 +32,10 @@ type Env struct {
 	DeadLettered func(node string, err error)
 }
 
-// Sink is where a task's records go. Emit copies what it keeps. Partition -1 means any: the key is null.
+// Sink is where a task's records go. Emit copies what it keeps. Partition -1 means any: the key is null. An error means that this one
+// record cannot be written; the policy for such records decides.
 type Sink interface {
-	Emit(topic string, partition int32, key, value []byte, at int64, headers []Header)
+	Emit(topic string, partition int32, key, value []byte, at int64, headers []Header) error
 }
 
 // Task is a sub-topology on one partition. It belongs to one goroutine.
@@ -62,6 +63,7 @@ type Task struct {
 	counters map[counterKey]*Counter
 	moved    bool  // something was done since the last commit
 	cut      bool  // a processor asked for a commit
+	wiring   bool  // operators are being made
 	saved    times // as of the last commit
 	failed   error
 }
@@ -128,13 +130,17 @@ func (t *Task) wire() (err error) {
 	defer t.caught("open", &err)
 	t.timers, t.beforeCut, t.closers, t.due = nil, nil, nil, noTimer
 	clear(t.expired)
-	t.rec = Rec{Input: -1}
+	t.rec, t.at = Rec{Input: -1}, nil
+	t.wiring = true
+	defer func() { t.wiring = false }()
 	if err := t.Sub.Build(t); err != nil {
-		return fmt.Errorf("task %s: %w", t.ID, err)
+		t.failed = fmt.Errorf("task %s: %w", t.ID, err)
+		return t.failed
 	}
 	for i := range t.queues {
 		if t.queues[i].reader == nil {
-			return fmt.Errorf("task %s: nothing reads input %s", t.ID, t.Sub.Inputs[i].Name)
+			t.failed = fmt.Errorf("task %s: nothing reads input %s", t.ID, t.Sub.Inputs[i].Name)
+			return t.failed
 		}
 	}
 	return nil
@@ -187,7 +193,19 @@ func (t *Task) StreamTime() int64 { return t.streamTime }
 // Emit sends a record to a topic.
 func (t *Task) Emit(topic string, partition int32, key, value []byte, at int64, headers []Header) {
 	t.moved = true
-	t.env.Output.Emit(topic, partition, key, value, at, headers)
+	if err := t.env.Output.Emit(topic, partition, key, value, at, headers); err != nil {
+		t.Fail("produce", t.writer(topic), &t.rec, err)
+	}
+}
+
+// writer is the node that writes a topic; that whose code runs if none is declared for it.
+func (t *Task) writer(topic string) *Node {
+	for _, out := range t.Sub.Outputs {
+		if out.Full(t.env.App) == topic {
+			return out.Node
+		}
+	}
+	return t.at
 }
 
 // RequestCommit asks for a commit after the record being processed.
@@ -196,19 +214,32 @@ func (t *Task) RequestCommit() { t.cut = true }
 // WantsCommit says whether a processor asked for a commit since the last one.
 func (t *Task) WantsCommit() bool { return t.cut }
 
-// Close ends the operators. The backends are closed by their owner.
-func (t *Task) Close() error {
-	return t.unwire()
+// Close ends the operators and drops what is not committed. What is committed can still be frozen. The backends are closed by their owner.
+func (t *Task) Close() (err error) {
+	err = t.unwire()
+	defer t.caught("close", &err)
+	for _, s := range t.stores {
+		s.Rollback()
+	}
+	return err
 }
 
-func (t *Task) unwire() (err error) {
-	defer t.caught("close", &err)
+// unwire calls all closers, whatever becomes of the ones before, and returns the first error.
+func (t *Task) unwire() (first error) {
 	closers := t.closers
 	t.closers = nil
 	for _, f := range closers {
-		if e := f(); e != nil && err == nil {
-			err = fmt.Errorf("task %s: close: %w", t.ID, e)
+		if err := t.closeOne(f); err != nil && first == nil {
+			first = err
 		}
 	}
-	return err
+	return first
+}
+
+func (t *Task) closeOne(f func() error) (err error) {
+	defer t.caught("close", &err)
+	if err := f(); err != nil {
+		return fmt.Errorf("task %s: close: %w", t.ID, err)
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // ClockKind is the kind of time a timer follows.
@@ -14,6 +15,7 @@ const (
 	WallClock
 )
 
+// noTimer is when a timer is due that is never due again.
 const noTimer = math.MaxInt64
 
 // Timer is a running schedule.
@@ -30,6 +32,9 @@ func (tm *Timer) Stop() { tm.stopped = true }
 
 // Every calls f as time passes. A timer of stream time is first due when stream time is known, then on multiples of every since 1970; one of
 // wall time first after every. Missed times are made up for by one call. every is in ms, at least 1.
+//
+// A timer that an operator starts as it is made goes on with the multiples if the task's stream time is known already, from a commit: so a
+// restart or rewind brings no calls that an undisturbed run would not have had.
 func (t *Task) Every(every int64, kind ClockKind, n *Node, f func(now int64) error) (*Timer, error) {
 	if every < 1 {
 		return nil, fmt.Errorf("a timer's interval must be at least 1 ms, not %d", every)
@@ -38,10 +43,37 @@ func (t *Task) Every(every int64, kind ClockKind, n *Node, f func(now int64) err
 	if kind == WallClock {
 		tm.due = saturate(t.env.Wall(), every)
 	} else {
+		if t.wiring {
+			tm.resume(t.streamTime)
+		}
 		t.due = min(t.due, tm.due)
+	}
+	if slices.ContainsFunc(t.timers, isStopped) { // into a new slice, as fire may be on its way through the old one
+		t.timers = slices.DeleteFunc(slices.Clone(t.timers), isStopped)
 	}
 	t.timers = append(t.timers, tm)
 	return tm, nil
+}
+
+func isStopped(tm *Timer) bool { return tm.stopped }
+
+// resume makes a timer of stream time due as if it had run up to a time.
+func (tm *Timer) resume(streamTime int64) {
+	tm.due = 0
+	if streamTime >= 0 {
+		tm.due = boundary(streamTime, tm.every)
+	}
+}
+
+// resumeTimers is resume for all timers of stream time.
+func (t *Task) resumeTimers() {
+	t.due = noTimer
+	for _, tm := range t.timers {
+		if tm.kind == StreamClock {
+			tm.resume(t.streamTime)
+			t.due = min(t.due, tm.due)
+		}
+	}
 }
 
 // saturate is a + b without overflow; both are at least 0.
@@ -74,9 +106,14 @@ func (t *Task) NextWall() int64 {
 }
 
 func (t *Task) fire(kind ClockKind, now int64) {
-	for i := 0; i < len(t.timers); i++ { // a timer may start others
-		tm := t.timers[i]
-		if tm.kind != kind || tm.stopped || tm.due > now {
+	for _, tm := range t.timers { // those that a timer starts come next time, so that one that replaces itself cannot loop
+		if tm.kind != kind || tm.stopped {
+			continue
+		}
+		if kind == WallClock && tm.due > saturate(now, tm.every) {
+			tm.due = now + tm.every // the clock was put back
+		}
+		if tm.due > now || tm.due == noTimer {
 			continue
 		}
 		if kind == StreamClock {
