@@ -69,7 +69,7 @@ func (r *Reader) fetch(s *source, offset int64, size int32) fetched {
 		IsolationLevel:     kgo.ReadCommitted(),
 		Topic:              s.part.Topic,
 		Partition:          s.part.Partition,
-	}, answer, kgo.DefaultDecompressor(), nil)
+	}, answer, r.unpack, nil)
 	if got.Err != nil {
 		got.Err = fmt.Errorf("decoding at offset %d: %w", next, got.Err)
 	}

@@ -82,7 +82,8 @@ const (
 type Reader struct {
 	config Config
 	client *kgo.Client
-	ctx    context.Context // ends with Close
+	unpack kgo.Decompressor // pools its buffers; safe for all fetches at once
+	ctx    context.Context  // ends with Close
 	cancel context.CancelFunc
 	slots  chan struct{}  // one per fetchUnit that may be in memory
 	active atomic.Int64   // restores that run
@@ -114,7 +115,7 @@ func NewReader(c Config) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("restore reader: %w", err)
 	}
-	r := &Reader{config: c, client: client, slots: make(chan struct{}, c.FetchBytes/fetchUnit)}
+	r := &Reader{config: c, client: client, unpack: kgo.DefaultDecompressor(), slots: make(chan struct{}, c.FetchBytes/fetchUnit)}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r, nil
 }

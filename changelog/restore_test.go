@@ -261,6 +261,18 @@ func TestRestoreApplyFails(t *testing.T) {
 	}
 }
 
+func TestRestoreCompressed(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, Config{})
+	k.create(logTopic, 1, nil)
+	want := map[string]string{}
+	for name, codec := range map[string]kgo.CompressionCodec{"lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(), "snappy": kgo.SnappyCompression(), "gzip": kgo.GzipCompression()} {
+		want[name] = strings.Repeat(name, 10_000)
+		k.produce(k.producer("", kgo.ProducerBatchCompression(codec)), row(name, want[name]))
+	}
+	k.restore(FromStart, want)
+}
+
 // A batch larger than a fetch's bound comes as a whole.
 func TestRestoreHugeBatch(t *testing.T) {
 	t.Parallel()
