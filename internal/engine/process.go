@@ -149,6 +149,14 @@ func (t *Task) recordError(stage string, n *Node, err error) error {
 	return e
 }
 
+// Last is the record that was taken in last, by topic and offset; the topic is empty in a timer.
+func (t *Task) Last() (topic string, offset int64) {
+	if t.rec.Input < 0 {
+		return "", -1
+	}
+	return t.Sub.Inputs[t.rec.Input].Full(t.env.App), t.rec.Offset
+}
+
 // Abort ends the task's work with an error: it does not return.
 func (t *Task) Abort(err error) { panic(unwind{err}) }
 
