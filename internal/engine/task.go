@@ -224,6 +224,13 @@ func (t *Task) Close() (err error) {
 	return err
 }
 
+// Release gives the memory of the stores back to the budget. It is the last call, after Close and the checkpoint that may follow it.
+func (t *Task) Release() {
+	for _, s := range t.stores {
+		s.Close()
+	}
+}
+
 // unwire calls all closers, whatever becomes of the ones before, and returns the first error.
 func (t *Task) unwire() (first error) {
 	closers := t.closers

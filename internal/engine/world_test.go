@@ -27,7 +27,7 @@ type world struct {
 	drops []engine.Drop
 	// refuse says which records the sink does not take.
 	refuse func(topic, value string) bool
-	store *layers
+	store  *layers
 	// process is the operator's function, build is called when operators are made.
 	process func(w *world, r *engine.Rec, key, value string)
 	build   func(w *world, t *engine.Task) error
@@ -288,6 +288,8 @@ func (l *layers) Expire(streamTime int64, limit int) bool {
 	l.expired = append(l.expired, streamTime)
 	return false
 }
+
+func (l *layers) Close() {}
 
 func (l *layers) Stats() state.Stats {
 	return state.Stats{Dirty: int64(len(l.dirty)), Pending: int64(len(l.committed) + len(l.frozen))}

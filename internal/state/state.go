@@ -93,6 +93,8 @@ type Live interface {
 	Expire(streamTime int64, limit int) (more bool)
 	// Stats are as of the last write. They cost no I/O.
 	Stats() Stats
+	// Close gives the store's memory back to the budget. Every later call panics.
+	Close()
 }
 
 // Stats is how large a store is.
