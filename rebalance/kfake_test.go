@@ -331,7 +331,7 @@ func TestMovingPositionsCauseNoRebalance(t *testing.T) {
 		cfg.Positions = func() map[Task]int64 {
 			return map[Task]int64{{0, 0}: position.Add(1000), {0, 3}: position.Load() / 7}
 		}
-		a := c.start("a", cfg)
+		c.start("a", cfg)
 		b := c.start("b", cfg)
 		c.await(2, 2)
 		c.quiet(time.Hour)
