@@ -166,6 +166,7 @@ type Driver struct {
 	cl  *kgo.Client
 
 	sends    *sends
+	promise  func(*kgo.Record, error) // sends.done, made once for a transaction
 	produced int64
 	stamp    uint64 // number of the last transaction that carried offsets; starts at random
 	identity Identity
@@ -182,6 +183,11 @@ type Driver struct {
 type sends struct {
 	acked atomic.Int64
 	first atomic.Pointer[ProduceError]
+}
+
+func (d *Driver) newSends() {
+	d.sends = new(sends)
+	d.promise = d.sends.done
 }
 
 func (s *sends) done(r *kgo.Record, err error) {
@@ -206,8 +212,9 @@ func Open(ctx context.Context, cfg Config, p Participant) (*Driver, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	d := &Driver{cfg: cfg, p: p, sends: new(sends), stamp: rand.Uint64(), m: machine{guarantee: cfg.Guarantee, timeout: cfg.Timeout}}
+	d := &Driver{cfg: cfg, p: p, stamp: rand.Uint64(), m: machine{guarantee: cfg.Guarantee, timeout: cfg.Timeout}}
 	d.cfg.Client = append([]kgo.Opt(nil), cfg.Client...)
+	d.newSends()
 	if out := d.run(ctx, event{kind: evOpen}); out.Kind == Fatal {
 		d.Close()
 		return nil, fmt.Errorf("opening the client for transactional id %q: %w", cfg.TransactionalID, out.Err)
@@ -232,7 +239,7 @@ func (d *Driver) Produce(ctx context.Context, r *kgo.Record) {
 		return
 	}
 	d.produced++
-	d.cl.Produce(ctx, r, d.sends.done)
+	d.cl.Produce(ctx, r, d.promise)
 }
 
 // Err returns the first failure since the last cycle, or nil. After one there is no use in processing on: Commit will abort.
@@ -289,7 +296,8 @@ func (d *Driver) cycle(ctx context.Context, ev event) Outcome {
 		return out
 	}
 	out.Records, out.Register = d.produced, d.register
-	d.produced, d.register, d.sends, d.sent = 0, 0, new(sends), nil
+	d.produced, d.register, d.sent = 0, 0, nil
+	d.newSends()
 	if out.Kind != Committed {
 		d.cfg.Logger.Warn("transaction not committed", "outcome", out.Kind.String(), "err", out.Err, "reopened", out.Reopened,
 			"timed_out", out.TimedOut, "transactional_id", d.cfg.TransactionalID)

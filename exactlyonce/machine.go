@@ -299,7 +299,7 @@ func (m *machine) next(ev event) action {
 	case awaiting:
 		switch ev.kind {
 		case evOwner:
-			m.identity = ev.identity
+			m.identity, m.fences = ev.identity, nil
 			return m.send()
 		case evTimeout:
 			return m.act(Row{Meaning: m.then}, m.out.Err)
