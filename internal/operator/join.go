@@ -1,0 +1,54 @@
+package operator
+
+import (
+	"github.com/kolkstreams/kolk/internal/engine"
+	"github.com/kolkstreams/kolk/processor"
+)
+
+// JoinTable pairs each record with the row of its key and drops records without one.
+func JoinTable[K comparable, V, V2, R any](t *engine.Task, n *engine.Node, lookup Lookup[K, V2], f func(V, V2) R, next engine.Receive[K, R]) engine.Receive[K, V] {
+	in, noRow, call := newIntake[K, V](t, n), t.Counter(n, string(processor.NoRow)), call2(t, n, f)
+	return func(r *engine.Rec, k K, v V) {
+		if in.refuses(r, v) {
+			return
+		}
+		t.At(n)
+		row, ok, done := lookup(r, k)
+		switch {
+		case !done:
+			return
+		case !ok:
+			t.Drop(noRow, r)
+			return
+		}
+		if v, done := call(r, v, row); done {
+			next(r, k, v)
+		}
+	}
+}
+
+// LeftJoinTable pairs each record with the row of its key, or nil. A record without a key has no row.
+func LeftJoinTable[K comparable, V, V2, R any](t *engine.Task, n *engine.Node, lookup Lookup[K, V2], f func(V, *V2) R, next engine.Receive[K, R]) engine.Receive[K, V] {
+	isNull, nulls, call := IsNull[V](), t.Counter(n, string(processor.NullValue)), call2(t, n, f)
+	var rows slab[V2]
+	return func(r *engine.Rec, k K, v V) {
+		if isNull != nil && isNull(v) {
+			t.Drop(nulls, r)
+			return
+		}
+		var row *V2
+		if !r.NullKey {
+			t.At(n)
+			x, ok, done := lookup(r, k)
+			if !done {
+				return
+			}
+			if ok {
+				row = rows.put(x)
+			}
+		}
+		if v, done := call(r, v, row); done {
+			next(r, k, v)
+		}
+	}
+}

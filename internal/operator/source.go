@@ -1,0 +1,130 @@
+package operator
+
+import (
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/kolkstreams/kolk/internal/engine"
+	"github.com/kolkstreams/kolk/processor"
+	"github.com/kolkstreams/kolk/serde"
+)
+
+// Take is how a source gives a record to one of its readers. null says that the value is null; v is then the serde's value for null, or
+// the zero V.
+type Take[K comparable, V any] func(r *engine.Rec, k K, v V, null bool)
+
+// Source decodes the records of a topic and gives each to the topic's readers in turn.
+type Source[K comparable, V any] struct {
+	task   *engine.Task
+	node   *engine.Node
+	key    serde.Serde[K]
+	value  serde.Serde[V]
+	null   serde.Nullable[V] // nil if the value's serde has no value for null
+	timed  func(K, V) time.Time
+	takes  []Take[K, V]
+	noTime *engine.Counter
+
+	guarded bool // a panic of a serde is a failed record
+	extract func(*engine.Rec) bool
+
+	k      K
+	v      V
+	isNull bool
+	at     int64
+}
+
+// NewSource makes a Source. timed may be nil.
+func NewSource[K comparable, V any](t *engine.Task, n *engine.Node, key serde.Serde[K], value serde.Serde[V], timed func(K, V) time.Time, takes []Take[K, V]) *Source[K, V] {
+	s := &Source[K, V]{task: t, node: n, key: key, value: value, timed: timed, takes: takes,
+		noTime: t.Counter(n, string(processor.NoTime)), guarded: t.ErrorPolicy(n, "decode").Kind != engine.Stop}
+	s.null, _ = value.(serde.Nullable[V])
+	s.extract = guarded(t, n, func() { s.at = s.timed(s.k, s.v).UnixMilli() })
+	return s
+}
+
+// Decode is part of engine.Reader.
+func (s *Source[K, V]) Decode(r *engine.Record) (at int64, ok bool) {
+	rec := s.task.Rec()
+	if err := s.decode(r); err != nil {
+		s.task.Fail("decode", s.node, rec, err)
+		return 0, false
+	}
+	s.at = r.Time
+	if s.timed != nil && (!s.isNull || s.null != nil) && !s.extract(rec) {
+		return 0, false
+	}
+	if s.at < 0 {
+		s.task.Drop(s.noTime, rec)
+		return 0, false
+	}
+	return s.at, true
+}
+
+func (s *Source[K, V]) decode(r *engine.Record) (err error) {
+	if s.guarded {
+		defer func() {
+			if p := recover(); p != nil {
+				err = &engine.PanicError{Value: p, Stack: debug.Stack()}
+			}
+		}()
+	}
+	var (
+		noKey   K
+		noValue V
+	)
+	s.k, s.v, s.isNull = noKey, noValue, r.Value == nil
+	if r.Key != nil {
+		if s.k, err = s.key.Decode(r.Key); err != nil {
+			return fmt.Errorf("decode key: %w", err)
+		}
+	}
+	switch {
+	case !s.isNull:
+		if s.v, err = s.value.Decode(r.Value); err != nil {
+			return fmt.Errorf("decode value: %w", err)
+		}
+	case s.null != nil:
+		s.v = s.null.Null()
+	}
+	return nil
+}
+
+// Process is part of engine.Reader.
+func (s *Source[K, V]) Process(r *engine.Rec) {
+	for _, take := range s.takes {
+		take(r, s.k, s.v, s.isNull)
+	}
+}
+
+// Events is the reader of a source for a stream. Nulls are dropped if the value's serde has no value for them.
+func Events[K comparable, V any](t *engine.Task, n *engine.Node, value serde.Serde[V], next engine.Receive[K, V]) Take[K, V] {
+	if _, ok := value.(serde.Nullable[V]); ok {
+		return func(r *engine.Rec, k K, v V, _ bool) { next(r, k, v) }
+	}
+	nulls := t.Counter(n, string(processor.NullValue))
+	return func(r *engine.Rec, k K, v V, null bool) {
+		if null {
+			t.Drop(nulls, r)
+			return
+		}
+		next(r, k, v)
+	}
+}
+
+// Bound is a serde that knows its topic, if it must.
+func Bound[T any](t *engine.Task, s serde.Serde[T], topic string, key bool) (serde.Serde[T], error) {
+	b, ok := s.(serde.Binder[T])
+	if !ok {
+		return s, nil
+	}
+	bound, err := b.Bind(t.Env().Context, serde.Target{Topic: topic, Key: key})
+	if err != nil {
+		what := "value"
+		if key {
+			what = "key"
+		}
+		return nil, fmt.Errorf("prepare the serde of the %s of topic %q: %w", what, topic, err)
+	}
+	return bound, nil
+}
