@@ -86,6 +86,9 @@ func Fix[K comparable](r interface{ fixed() *Fixed[K] }, k K, null bool) {
 // KeyOf is a record's key, whether it is null, and whether it was ever set: a user's literal was not.
 func KeyOf[K comparable](f *Fixed[K]) (k K, null, set bool) { return f.key, f.null, f.set }
 
+// HasKey says whether the key of a record was ever set.
+func HasKey[K comparable](r interface{ fixed() *Fixed[K] }) bool { return r.fixed().set }
+
 // Headers are the headers inside processor.Headers.
 type Headers struct{ list []Header }
 
@@ -94,5 +97,29 @@ func (h *Headers) headers() *Headers { return h }
 // SetHeaders sets them.
 func SetHeaders(h interface{ headers() *Headers }, list []Header) { h.headers().list = list }
 
+// HeadersOf reads what SetHeaders set.
+func HeadersOf(h interface{ headers() *Headers }) []Header { return h.headers().list }
+
 // ListOf reads them.
 func ListOf(h *Headers) []Header { return h.list }
+
+// Codec is what the engine knows of a serde.
+type Codec[T any] interface {
+	Encode(dst []byte, v T) ([]byte, error)
+	Decode(src []byte) (T, error)
+}
+
+// Ends is how records of a topic are written and read, inside a topology.Topic.
+type Ends[K comparable, V any] struct {
+	Key       Codec[K]
+	Value     Codec[V]
+	Partition func(k K, v V, n int) int // nil goes by the key's bytes
+}
+
+func (e Ends[K, V]) ends() Ends[K, V] { return e }
+
+// Ended is implemented by what embeds Ends.
+type Ended[K comparable, V any] interface{ ends() Ends[K, V] }
+
+// EndsOf takes the ends out of a topic.
+func EndsOf[K comparable, V any](t Ended[K, V]) Ends[K, V] { return t.ends() }
