@@ -56,9 +56,13 @@ func (t *Task) Cuts(hashes map[string]uint64) []Cut {
 	for name, c := range t.clocks {
 		clocks[name] = *c
 	}
+	inputs := make([]uint32, len(t.Sub.Inputs))
+	for i, in := range t.Sub.Inputs {
+		inputs[i] = InputHash(in.Full(t.env.App))
+	}
 	out := make([]Cut, len(t.queues))
 	for i := range t.queues {
-		m := Meta{PartitionTime: t.queues[i].partitionTime, Clocks: clocks, Hashes: hashes, TransactionalID: t.env.TransactionalID}
+		m := Meta{PartitionTime: t.queues[i].partitionTime, Clocks: clocks, Hashes: hashes, TransactionalID: t.env.TransactionalID, Inputs: inputs}
 		out[i] = Cut{Input: i, Next: t.queues[i].next, Metadata: m.Encode()}
 	}
 	return out

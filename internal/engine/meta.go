@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
 )
@@ -19,8 +20,17 @@ type Meta struct {
 	Hashes map[string]uint64
 	// TransactionalID is the producer that committed the offset: whoever takes over can fence it.
 	TransactionalID string
+	// Inputs are the topics that the task read, by InputHash, so that one that is new can be told from one whose offsets were deleted.
+	Inputs []uint32
 	// Foreign says that Kafka Streams wrote the metadata.
 	Foreign bool
+}
+
+// InputHash is the short form of a topic's full name in Meta.Inputs.
+func InputHash(topic string) uint32 {
+	h := fnv.New32a()
+	h.Write([]byte(topic))
+	return h.Sum32()
 }
 
 // MaxMeta is the most bytes of metadata that brokers accept by default (offset.metadata.max.bytes).
@@ -47,6 +57,10 @@ func (m Meta) Encode() string {
 		b = binary.BigEndian.AppendUint64(b, m.Hashes[name])
 	}
 	b = appendText(b, m.TransactionalID)
+	b = binary.AppendUvarint(b, uint64(len(m.Inputs)))
+	for _, h := range m.Inputs {
+		b = binary.BigEndian.AppendUint32(b, h)
+	}
 	return base64.StdEncoding.EncodeToString(b)
 }
 
@@ -75,6 +89,9 @@ func DecodeMeta(text string) (Meta, error) {
 			m.Hashes[name] = d.uint64()
 		}
 		m.TransactionalID = d.text()
+		for range d.count() {
+			m.Inputs = append(m.Inputs, d.uint32())
+		}
 	case 1, 2:
 		m.Foreign = true
 		if b[0] == 2 && len(d.b) > 0 {
