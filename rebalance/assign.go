@@ -92,7 +92,7 @@ func Assign(work []Work, members []Member) Plan {
 		to := ms[at]
 		plan.Tasks[to.ID] = append(plan.Tasks[to.ID], w.Task)
 		if own, ok := owner[w.Task]; ok && own != at {
-			lag := furthest(w.Task, ms) - to.Local[w.Task]
+			lag := furthest(w.Task, ms) - max(to.Local[w.Task], 0)
 			plan.Moves = append(plan.Moves, Move{w.Task, ms[own].ID, to.ID, lag})
 		}
 	}

@@ -22,7 +22,6 @@ import (
 type Balancer struct {
 	cfg    Config
 	log    *slog.Logger
-	topics []string // all topics of cfg.SubTopologies, sorted
 	digest uint64
 
 	mu      sync.Mutex
@@ -51,9 +50,7 @@ func NewBalancer(cfg Config) (*Balancer, error) {
 	for _, s := range cfg.SubTopologies {
 		s.Topics = slices.Sorted(slices.Values(s.Topics))
 		b.cfg.SubTopologies = append(b.cfg.SubTopologies, s)
-		b.topics = append(b.topics, s.Topics...)
 	}
-	slices.Sort(b.topics)
 	slices.SortFunc(b.cfg.SubTopologies, func(x, y SubTopology) int { return x.ID - y.ID })
 	d := b.joinData()
 	b.digest = digest(d.appendStable(nil))
@@ -104,7 +101,9 @@ func (b *Balancer) JoinGroupMetadata(interests []string, owned map[string][]int3
 
 	meta := kmsg.NewConsumerMemberMetadata()
 	meta.Version = 3
-	meta.Topics = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(b.topics), interests...))))
+	// Only topics that the client has seen to exist: when another one begins
+	// to, the bytes change, and with them the broker's answer to a rejoin.
+	meta.Topics = slices.Clone(interests)
 	meta.Generation = generation
 	if b.cfg.Rack != "" {
 		meta.Rack = &b.cfg.Rack
@@ -180,6 +179,7 @@ func givesUp(had, has map[string][]int32) bool {
 func (b *Balancer) MemberBalancer(joined []kmsg.JoinGroupResponseMember) (kgo.GroupMemberBalancer, map[string]struct{}, error) {
 	l := &leader{log: b.log, topics: make(map[string]struct{})}
 	seen := make(map[string]bool)
+	processes := make(map[string]string)
 	for _, j := range joined {
 		if seen[j.MemberID] {
 			continue // a broker that lists a member twice must not double its share
@@ -190,6 +190,11 @@ func (b *Balancer) MemberBalancer(joined []kmsg.JoinGroupResponseMember) (kgo.Gr
 			b.log.Warn("cannot read a member's user data; it keeps what it owns and gets nothing more",
 				"member", m.id, "instance", m.instance, "err", m.unreadable)
 		}
+		if other, twice := processes[m.data.process]; twice && m.unreadable == nil {
+			b.log.Warn("two members have one process id; was a state directory copied?",
+				"process", m.data.process, "member", m.id, "other", other)
+		}
+		processes[m.data.process] = m.id
 		for _, s := range m.data.subs {
 			for _, t := range s.Topics {
 				l.topics[t] = struct{}{}

@@ -52,7 +52,9 @@ type groupPlan struct {
 // A claim holds if it is from the generation that has just ended: then the
 // member was in the group all the time. An older claim is of a member that
 // missed a generation; somebody else may have run the task meanwhile, so the
-// member must drop it before anybody, itself included, gets it again.
+// member must drop it before anybody, itself included, gets it again. A later
+// one comes from a generation that a failing coordinator forgot before it gave
+// out assignments, and is as good.
 func resolveClaims(members []groupMember, generation int32) map[topicPartition]holder {
 	last := generation - 1
 	if generation <= 0 {
@@ -66,7 +68,7 @@ func resolveClaims(members []groupMember, generation int32) map[topicPartition]h
 		m := &members[i]
 		m.owned = make(map[topicPartition]struct{})
 		for tp := range m.claims {
-			h := holder{member: i, fresh: m.generation == last}
+			h := holder{member: i, fresh: m.generation >= last}
 			old, taken := holders[tp]
 			if !taken || h.fresh && !old.fresh {
 				holders[tp] = h

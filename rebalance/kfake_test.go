@@ -362,6 +362,20 @@ func TestClientsWithDifferentTopics(t *testing.T) {
 	})
 }
 
+// The leader does not read the topic, so that only the other member can notice.
+func TestTopicThatComesLaterForOthers(t *testing.T) {
+	inBubble(t, map[string]int32{"orders": 2}, func(c *cluster) {
+		c.start("a", ordersOnly)
+		c.await(2)
+		c.start("b", Config{SubTopologies: append(slices.Clone(ordersOnly.SubTopologies), SubTopology{ID: 1, Topics: []string{"clicks"}, Stateful: true, Fingerprint: 2})})
+		c.await(1, 1)
+		if err := c.fake.CreateTopic("clicks", 2, nil); err != nil {
+			t.Fatal(err)
+		}
+		c.await(2, 2)
+	})
+}
+
 func TestTopicThatComesLater(t *testing.T) {
 	inBubble(t, map[string]int32{"orders": 2}, func(c *cluster) {
 		cfg := Config{SubTopologies: append(slices.Clone(ordersOnly.SubTopologies), SubTopology{ID: 1, Topics: []string{"clicks"}, Stateful: true, Fingerprint: 2})}

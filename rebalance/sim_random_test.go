@@ -29,7 +29,7 @@ func TestSimulatedGroups(t *testing.T) {
 		pick := func(list []*simMember) int { return rapid.IntRange(0, len(list)-1).Draw(t, "who") }
 		names := 0
 		for range rapid.IntRange(1, 15).Draw(t, "steps") {
-			switch rapid.SampledFrom([]string{"join", "join", "kill", "freeze", "wake", "work", "grow", "round", "settle"}).Draw(t, "step") {
+			switch rapid.SampledFrom([]string{"join", "join", "kill", "freeze", "wake", "work", "grow", "restart", "round", "settle"}).Draw(t, "step") {
 			case "join":
 				names++
 				build := builds[0]
@@ -48,6 +48,7 @@ func TestSimulatedGroups(t *testing.T) {
 					i := pick(s.members)
 					frozen = append(frozen, s.members[i])
 					s.members = slices.Delete(s.members, i, i+1)
+					s.changed = true
 				}
 			case "wake":
 				if len(frozen) > 0 {
@@ -57,7 +58,7 @@ func TestSimulatedGroups(t *testing.T) {
 					stale := m.generation != s.generation
 					had := maps.Clone(m.owned)
 					s.members = append(s.members, m)
-					if _, err := s.round(); err != nil {
+					if err := s.round(); err != nil {
 						t.Fatal(err)
 					}
 					if stale && len(had) > 0 && sharesAny(had, m.owned) {
@@ -68,8 +69,20 @@ func TestSimulatedGroups(t *testing.T) {
 				s.work(rapid.Int64Range(1, 100).Draw(t, "records"))
 			case "grow":
 				s.counts["orders"]++
+				s.changed = true
+			case "restart":
+				if len(s.members) > 0 {
+					i := pick(s.members)
+					build := s.members[i].build
+					if mixed {
+						build = rapid.SampledFrom(builds).Draw(t, "build")
+					}
+					if err := s.restart(i, 1, build); err != nil {
+						t.Fatal(err)
+					}
+				}
 			case "round":
-				if _, err := s.round(); err != nil {
+				if err := s.round(); err != nil {
 					t.Fatal(err)
 				}
 			case "settle":
@@ -118,8 +131,8 @@ func settleAndCheck(t *rapid.T, s *sim, balanced bool) {
 	for _, m := range s.members {
 		before[m.id] = fmt.Sprint(m.owned)
 	}
-	if again, err := s.round(); again || err != nil {
-		t.Fatalf("a rebalance without reason: again %v, %v", again, err)
+	if err := s.round(); s.due() || err != nil {
+		t.Fatalf("a rebalance without reason: another follows %v, %v", s.due(), err)
 	}
 	for _, m := range s.members {
 		if now := fmt.Sprint(m.owned); now != before[m.id] {

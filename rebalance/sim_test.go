@@ -17,6 +17,7 @@ type sim struct {
 	members    []*simMember // the first is the leader
 	generation int32
 	joined     int
+	changed    bool                                // the broker has a reason for a rebalance
 	ends       map[topicPartition]int64            // changelog ends, by first topic of the task
 	disks      map[string]map[topicPartition]int64 // process -> what its directory holds
 }
@@ -28,6 +29,8 @@ type simMember struct {
 	b           *Balancer
 	generation  int32
 	owned       map[string][]int32
+	raw         []byte // the last assignment
+	rejoins     bool   // and has a reason to join again
 }
 
 func newSim(counts map[string]int32) *sim {
@@ -39,6 +42,29 @@ func newSim(counts map[string]int32) *sim {
 }
 
 func (s *sim) join(process, instance string, workers int, build []SubTopology) error {
+	m, err := s.newMember(process, instance, workers, build)
+	s.members = append(s.members, m)
+	s.changed = true
+	return err
+}
+
+// restart lets a static member's process die and come back before anybody
+// notices: the broker repeats its last assignment.
+func (s *sim) restart(i, workers int, build []SubTopology) error {
+	old := s.members[i]
+	m, err := s.newMember(old.process, "i-"+old.process, workers, build)
+	if err != nil {
+		return err
+	}
+	s.members[i] = m
+	m.b.JoinGroupMetadata(nil, nil, -1)
+	m.raw, m.generation = old.raw, old.generation
+	m.owned, err = m.b.ParseSyncAssignment(m.raw)
+	m.rejoins = m.b.Assignment().Rejoin
+	return err
+}
+
+func (s *sim) newMember(process, instance string, workers int, build []SubTopology) (*simMember, error) {
 	s.joined++
 	m := &simMember{
 		id:         fmt.Sprintf("%s-%d", process, s.joined),
@@ -68,13 +94,13 @@ func (s *sim) join(process, instance string, workers int, build []SubTopology) e
 			return local
 		},
 	})
-	s.members = append(s.members, m)
-	return err
+	return m, err
 }
 
 // kill removes a member without giving it the time to do anything.
 func (s *sim) kill(process string) {
 	s.members = slices.DeleteFunc(s.members, func(m *simMember) bool { return m.process == process })
+	s.changed = true
 }
 
 // work lets every stateful task write n records to its changelog.
@@ -92,11 +118,17 @@ func (s *sim) work(n int64) {
 	}
 }
 
-// round carries out one rebalance. It reports whether another follows.
-func (s *sim) round() (again bool, err error) {
+// due reports whether a rebalance follows by itself.
+func (s *sim) due() bool {
+	return s.changed || slices.ContainsFunc(s.members, func(m *simMember) bool { return m.rejoins })
+}
+
+// round carries out one rebalance.
+func (s *sim) round() error {
 	s.generation++
+	s.changed = false
 	if len(s.members) == 0 {
-		return false, nil
+		return nil
 	}
 	var joined []kmsg.JoinGroupResponseMember
 	fresh := make(map[topicPartition]*simMember)
@@ -120,7 +152,7 @@ func (s *sim) round() (again bool, err error) {
 	lead := s.members[0].b
 	gb, _, err := lead.MemberBalancer(joined)
 	if err != nil {
-		return false, err
+		return err
 	}
 	gb.(kgo.GroupMemberBalancerInfo).SetBalanceInfo(kgo.BalanceInfo{Group: "sim", Generation: s.generation})
 	owner := make(map[topicPartition]*simMember)
@@ -129,37 +161,36 @@ func (s *sim) round() (again bool, err error) {
 		m := s.members[i]
 		got, err := m.b.ParseSyncAssignment(a.MemberAssignment)
 		if err != nil {
-			return false, err
+			return err
 		}
 		for topic, partitions := range got {
 			for _, p := range partitions {
 				tp := topicPartition{topic, p}
 				if o := owner[tp]; o != nil {
-					return false, fmt.Errorf("%v was given to %s and %s", tp, o.id, m.id)
+					return fmt.Errorf("%v was given to %s and %s", tp, o.id, m.id)
 				}
 				owner[tp] = m
 				if o := fresh[tp]; o != nil && o != m {
-					return false, fmt.Errorf("%v was given to %s while %s had it", tp, m.id, o.id)
+					return fmt.Errorf("%v was given to %s while %s had it", tp, m.id, o.id)
 				}
 			}
 		}
-		again = again || givesUp(m.owned, got) || m.b.Assignment().Rejoin
-		m.owned = got
+		m.rejoins = givesUp(m.owned, got) || m.b.Assignment().Rejoin
+		m.owned, m.raw = got, a.MemberAssignment
 	}
-	return again, nil
+	return nil
 }
 
 // settle rebalances until nothing follows.
 func (s *sim) settle(each func()) error {
 	for range 10 {
-		again, err := s.round()
-		if err != nil {
+		if !s.due() {
+			return nil
+		}
+		if err := s.round(); err != nil {
 			return err
 		}
 		each()
-		if !again {
-			return nil
-		}
 	}
 	return fmt.Errorf("no end of rebalances after generation %d", s.generation)
 }

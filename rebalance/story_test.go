@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,6 +24,9 @@ var rewrite = flag.Bool("rewrite", false, "write what the stories in testdata an
 //	kill PROCESS
 //	wipe PROCESS      lose its local state
 //	work N            every stateful task writes N records
+//	restart PROCESS build=NAME   a static member comes back unnoticed
+//	force             give the broker a reason for a rebalance
+//	round             rebalance once
 //	settle            rebalance until nothing follows
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.story")
@@ -102,6 +106,7 @@ func (st *story) run(words []string) error {
 				return err
 			}
 			st.sim.counts[name] = int32(count)
+			st.sim.changed = true
 		}
 	case "build":
 		var subs []SubTopology
@@ -140,6 +145,19 @@ func (st *story) run(words []string) error {
 			return err
 		}
 		st.sim.work(n)
+	case "restart":
+		i := slices.IndexFunc(st.sim.members, func(m *simMember) bool { return m.process == args[0] })
+		if err := st.sim.restart(i, 1, st.builds[options["build"]]); err != nil {
+			return err
+		}
+		st.print()
+	case "force":
+		st.sim.changed = true
+	case "round":
+		if err := st.sim.round(); err != nil {
+			return err
+		}
+		st.print()
 	case "settle":
 		return st.sim.settle(st.print)
 	default:

@@ -14,6 +14,7 @@ generation 1
   c: 0_2 0_5
 
 work 1000
+force
 settle
 ----
 generation 2
