@@ -69,8 +69,8 @@ func (b *Balancer) joinData() joinData {
 
 // Assignment returns what the group last told this member. It is the zero
 // Assignment before that. It changes before the client calls
-// OnPartitionsAssigned, which it does in every rebalance. What it refers to
-// must not be changed.
+// OnPartitionsAssigned, which it does in every rebalance; OnPartitionsLost does
+// not change it. What it refers to must not be changed.
 func (b *Balancer) Assignment() Assignment {
 	b.mu.Lock()
 	defer b.mu.Unlock()
