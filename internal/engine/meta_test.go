@@ -44,7 +44,7 @@ func TestMetaThatIsNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	texts := map[string]string{"empty": "", "not base64": "kolk!", "short": "AgAA", "other version": "AwAAAAAAAAAA",
-		"longer": base64.StdEncoding.EncodeToString(append(good[:len(good):len(good)], 0)),
+		"longer":                       base64.StdEncoding.EncodeToString(append(good[:len(good):len(good)], 0)),
 		"map of Kafka Streams cut off": base64.StdEncoding.EncodeToString([]byte("\x02\x00\x00\x00\x00\x00\x00\x00\x07\xff\xff\xff\xff\x00\x00\x00\x01s")),
 		"endless count":                base64.StdEncoding.EncodeToString(append(good[:9:9], 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f))}
 	for n := range len(good) {
@@ -64,6 +64,7 @@ func TestMetaRoundTrip(t *testing.T) {
 			Clocks:          rapid.MapOf(rapid.String(), rapid.Int64()).Draw(t, "clocks"),
 			Hashes:          rapid.MapOf(rapid.String(), rapid.Uint64()).Draw(t, "hashes"),
 			TransactionalID: rapid.String().Draw(t, "id"),
+			Inputs:          rapid.SliceOf(rapid.Uint32()).Draw(t, "inputs"),
 		}
 		got, err := engine.DecodeMeta(m.Encode())
 		if err != nil {

@@ -40,7 +40,9 @@ func TestPolicies(t *testing.T) {
 		{"drops pass", "drop", func(*world) {}, nil, []string{"late", "late"}, false},
 		{"a drop to dead letters goes once", "drop", func(w *world) { w.operator().OnDrop = []engine.DropRule{{Policy: dead}} }, []string{"dead/0 k=drop@7"}, []string{"late", "late"}, false},
 		{"a drop for another reason", "drop", func(w *world) { w.operator().OnDrop = []engine.DropRule{{Policy: stop, Reasons: []string{"expired"}}} }, nil, []string{"late", "late"}, false},
-		{"a drop stops", "drop", func(w *world) { w.operator().OnDrop = []engine.DropRule{{Policy: stop, Reasons: []string{"expired", "late"}}} }, nil, []string{"late"}, true},
+		{"a drop stops", "drop", func(w *world) {
+			w.operator().OnDrop = []engine.DropRule{{Policy: stop, Reasons: []string{"expired", "late"}}}
+		}, nil, []string{"late"}, true},
 		{"the last rule wins", "drop", func(w *world) {
 			w.operator().OnDrop = []engine.DropRule{{Policy: stop}, {Policy: skip, Reasons: []string{"late"}}}
 		}, nil, []string{"late", "late"}, false},

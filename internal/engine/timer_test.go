@@ -214,7 +214,10 @@ func TestTimerThatFails(t *testing.T) {
 		t.Error("a failed task punctuated")
 	}
 
-	w = newWorld(t, 1, func(w *world) { w.build = build; w.env.OnProcess = engine.Policy{Kind: engine.DeadLetter, Topic: "dead"} })
+	w = newWorld(t, 1, func(w *world) {
+		w.build = build
+		w.env.OnProcess = engine.Policy{Kind: engine.DeadLetter, Topic: "dead"}
+	})
 	w.add(0, 0, "k=v@1")
 	w.run() // there is no record to send
 	equal(t, "sent", w.took(), []string{"out/-1 k=v@1"})
