@@ -1,0 +1,25 @@
+package badgerstore
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+)
+
+// logger passes on what Badger warns of. Its other messages tell of ordinary work and are dropped.
+type logger struct {
+	to  *slog.Logger
+	dir string
+}
+
+func (l *logger) Errorf(format string, args ...any) {
+	l.to.Error("badger: "+strings.TrimSpace(fmt.Sprintf(format, args...)), "dir", l.dir)
+}
+
+func (l *logger) Warningf(format string, args ...any) {
+	l.to.Warn("badger: "+strings.TrimSpace(fmt.Sprintf(format, args...)), "dir", l.dir)
+}
+
+func (l *logger) Infof(string, ...any) {}
+
+func (l *logger) Debugf(string, ...any) {}
