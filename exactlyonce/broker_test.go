@@ -284,6 +284,8 @@ func (c *cutter) isDown() bool {
 func (c *cutter) dialer(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if c.isDown() {
+			// The client dials again at once when it adds partitions below transaction.version 2.
+			sleep(ctx, 10*time.Millisecond)
 			return nil, &net.OpError{Op: "dial", Net: network, Err: errors.New("network is down")}
 		}
 		conn, err := dial(ctx, network, addr)

@@ -34,6 +34,9 @@ var (
 	// errProducerMoved: the client initialised its producer id again in the middle of a transaction, which aborted it.
 	errProducerMoved = errors.New("the client's producer id or epoch changed within the transaction")
 
+	// errStuck: records were not acknowledged for so long that waiting on is of no use.
+	errStuck = errors.New("records were not acknowledged in time")
+
 	// errOptions: the client could not even be made.
 	errOptions = errors.New("the client's options are not valid")
 )
@@ -172,6 +175,7 @@ var table = []Row{
 	{Request: ReqProduce, Err: kerr.OutOfOrderSequenceNumber, Meaning: Renew, Why: "acknowledged records are missing"},
 	{Request: ReqProduce, Err: kerr.ConcurrentTransactions, Meaning: Renew, Why: "outlived the client's retries"},
 	{Request: ReqProduce, Err: kerr.TransactionAbortable, Meaning: Replay, Why: "the broker asks for an abort"},
+	{Request: ReqProduce, Err: errStuck, Meaning: Renew, Why: "the flush took longer than the transaction may, or than two minutes at-least-once"},
 	{Request: ReqProduce, Err: errEnded, Meaning: Replay, Why: "no EndTxn was sent: not committed for sure"},
 	{Request: ReqProduce, Err: anyTransport, Meaning: Replay, Why: "no EndTxn was sent: not committed for sure"},
 	{Request: ReqProduce, Err: anyRetriable, Meaning: Replay, Why: "outlived the client's retries"},
@@ -235,6 +239,7 @@ var table = []Row{
 	{Request: ReqOffsetCommit, Err: errEnded, Meaning: Replay, Why: "offsets alone may be committed or not: a replay does no harm"},
 	{Request: ReqOffsetCommit, Err: anyTransport, Meaning: Retry, Then: Replay, Why: "sending the same offsets twice does no harm"},
 	{Request: ReqOffsetCommit, Err: anyRetriable, Meaning: Retry, Then: Replay, Why: "the coordinator is loading or moving"},
+	{Request: ReqOffsetCommit, Err: kerr.UnknownServerError, Meaning: Retry, Then: Replay, Why: "the broker does not say"},
 	{Request: ReqOffsetCommit, Err: anyOther, Meaning: Fail, Why: "nothing that is known to pass"},
 
 	{Request: ReqEndCommit, Err: kerr.OperationNotAttempted, Meaning: Renew, Why: "the producer id failed; no EndTxn was sent"},
@@ -257,6 +262,7 @@ var table = []Row{
 	{Request: ReqInitProducerID, Err: kerr.InvalidTransactionTimeout, Meaning: Fail, Why: "the transaction timeout is over the broker's transaction.max.timeout.ms"},
 	{Request: ReqInitProducerID, Err: kerr.TransactionalIDAuthorizationFailed, Meaning: Fail, Why: "no right to the transactional id"},
 	{Request: ReqInitProducerID, Err: kerr.ClusterAuthorizationFailed, Meaning: Fail, Why: "no right to produce idempotently"},
+	{Request: ReqInitProducerID, Err: kerr.UnknownServerError, Meaning: Retry, Then: Fail, Why: "the broker does not say"},
 	{Request: ReqInitProducerID, Err: anyOther, Meaning: Fail, Why: "nothing that is known to pass"},
 
 	{Request: ReqOffsetFetch, Err: kerr.UnstableOffsetCommit, Meaning: Retry, Then: Retry, Why: "a transaction holds this offset; fence its owner after a while"},
@@ -268,6 +274,7 @@ var table = []Row{
 	{Request: ReqOffsetFetch, Err: anyRetriable, Meaning: Retry, Then: Retry, Why: "the coordinator is loading or moving"},
 	{Request: ReqOffsetFetch, Err: kerr.GroupAuthorizationFailed, Meaning: Fail, Why: "no right to the group"},
 	{Request: ReqOffsetFetch, Err: kerr.TopicAuthorizationFailed, Meaning: Fail, Why: "no right to read the input topic"},
+	{Request: ReqOffsetFetch, Err: kerr.UnknownServerError, Meaning: Retry, Then: Fail, Why: "the broker does not say"},
 	{Request: ReqOffsetFetch, Err: anyOther, Meaning: Fail, Why: "nothing that is known to pass"},
 
 	{Request: ReqFence, Err: kerr.ConcurrentTransactions, Meaning: Retry, Then: Fail, Why: "the abort it caused is under way"},
@@ -299,7 +306,7 @@ func Classify(req Request, err error) Row {
 			match = isCode
 		case anyClient:
 			match = true
-		case errProducerMoved, errOptions:
+		case errProducerMoved, errOptions, errStuck:
 			match = errors.Is(err, want)
 		default:
 			match = isCode && !ended && want == error(ke)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -263,4 +264,33 @@ func TestOpenErrors(t *testing.T) {
 		t.Fatalf("err %v", err)
 	}
 	b.cut.up()
+}
+
+// The broker holds produced records back for longer than a transaction lives: the worker does not wait for ever.
+func TestStuckFlush(t *testing.T) {
+	for _, g := range []Guarantee{ExactlyOnce, AtLeastOnce} {
+		t.Run(g.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBenchOn(t, new(kfake.VirtualNetwork))
+				c := newCounter(0)
+				cfg := b.config()
+				cfg.Guarantee = g
+				c.d = b.open(cfg, c)
+				ctx := t.Context()
+				f := b.k.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotLeaderForPartition, Count: -1})
+				c.take(ctx, "a")
+				begun := time.Now()
+				out := c.d.Commit(ctx)
+				want(t, out, Aborted)
+				if took := time.Since(begun); !errors.Is(out.Err, errStuck) || took > 5*time.Minute {
+					t.Fatalf("after %v: %+v", took, out)
+				}
+				f.Remove()
+				c.take(ctx, "a")
+				want(t, c.d.Commit(ctx), Committed)
+				wantValues(t, b.committed("out", 0), "a=1")
+				c.d.Close()
+			})
+		})
+	}
 }

@@ -190,7 +190,7 @@ func sample(row Row) error {
 	case anyRetriable:
 		return kerr.NetworkException
 	case anyOther:
-		return kerr.UnknownServerError
+		return kerr.UnsupportedVersion
 	}
 	return fmt.Errorf("while asking: %w", row.Err)
 }

@@ -14,6 +14,9 @@ const awaitPause = 10 * time.Millisecond
 // stopGrace is how long an EndTxn may go on once the caller's context has ended. Then its client is closed under it.
 const stopGrace = 5 * time.Second
 
+// flushLimit is how long a flush may take at-least-once, where no transaction ends.
+const flushLimit = 2 * time.Minute
+
 // requests says whose error it is when an action fails.
 var requests = [...]Request{
 	actBegin: ReqBegin, actRegister: ReqRegister, actStage: ReqStage, actFlush: ReqProduce, actAddOffsets: ReqAddOffsets,
@@ -127,9 +130,19 @@ func (d *Driver) stage(ctx context.Context) event {
 	return event{kind: evDone}
 }
 
+// flush waits for every acknowledgement, though not for ever: the broker ends a transaction after its timeout, and a client
+// that got stuck is best replaced.
 func (d *Driver) flush(ctx context.Context) event {
-	err := d.cl.Flush(ctx)
-	if err == nil {
+	limit := d.cfg.Timeout
+	if d.cfg.Guarantee == AtLeastOnce {
+		limit = max(limit, flushLimit)
+	}
+	bounded, cancel := context.WithTimeoutCause(ctx, limit, errStuck)
+	defer cancel()
+	err := d.cl.Flush(bounded)
+	if err != nil {
+		err = context.Cause(bounded)
+	} else {
 		err = d.sends.err()
 	}
 	return d.result(ctx, ReqProduce, err)
