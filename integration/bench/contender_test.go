@@ -20,7 +20,7 @@ func script(t *testing.T, text string) contender {
 }
 
 func TestRunAndStop(t *testing.T) {
-	c := script(t, `echo '{"event":"restored","records":3}'; echo '{"event":"running"}'; trap 'exit 0' TERM; while :; do read x </dev/null; done`)
+	c := script(t, `trap 'exit 0' TERM; echo '{"event":"restored","records":3}'; echo '{"event":"running"}'; while :; do read x </dev/null; done`)
 	r, err := start(c, contract.Flags{})
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestRunThatFails(t *testing.T) {
 }
 
 func TestStopThatFails(t *testing.T) {
-	r, err := start(script(t, `echo '{"event":"running"}'; trap 'echo cannot commit >&2; exit 4' TERM; while :; do read x </dev/null; done`), contract.Flags{})
+	r, err := start(script(t, `trap 'echo cannot commit >&2; exit 4' TERM; echo '{"event":"running"}'; while :; do read x </dev/null; done`), contract.Flags{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -120,9 +120,7 @@ func (c *Cluster) launch(ctx context.Context, cfg Config, classpath string) erro
 	for i, port := range controllers {
 		voters = append(voters, fmt.Sprintf("%d@127.0.0.1:%d", i+1, port))
 	}
-	id := make([]byte, 16)
-	rand.Read(id)
-	clusterID := base64.RawURLEncoding.EncodeToString(id)
+	clusterID := newClusterID()
 
 	errs := make(chan error, cfg.Nodes)
 	for i := range cfg.Nodes {
@@ -159,6 +157,14 @@ func (c *Cluster) launch(ctx context.Context, cfg Config, classpath string) erro
 		}
 	}
 	return nil
+}
+
+// newClusterID makes a random UUID in Kafka's notation. It begins with a letter: a dash would be taken for an option.
+func newClusterID() string {
+	id := make([]byte, 16)
+	rand.Read(id)
+	id[0] &= 0x7f
+	return base64.RawURLEncoding.EncodeToString(id)
 }
 
 // Seeds are the addresses of all nodes, of those that are down too.

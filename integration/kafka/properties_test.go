@@ -24,3 +24,11 @@ func TestFreePorts(t *testing.T) {
 		t.Errorf("ports %v, want six different ones from %d on", got, firstPort)
 	}
 }
+
+func TestClusterIDBeginsWithALetter(t *testing.T) {
+	for range 1000 {
+		if id := newClusterID(); id[0] < 'A' || id[0] > 'f' || len(id) != 22 {
+			t.Fatalf("cluster id %q", id)
+		}
+	}
+}
