@@ -16,6 +16,17 @@ func Hold(t Holder, g *Graph) { t.held().graph = g }
 // GraphOf takes it out.
 func GraphOf(t Holder) *Graph { return t.held().graph }
 
+// HeldPolicy is the policy inside a topology.Policy.
+type HeldPolicy struct{ policy Policy }
+
+func (h HeldPolicy) heldPolicy() Policy { return h.policy }
+
+// HoldPolicy makes a HeldPolicy.
+func HoldPolicy(p Policy) HeldPolicy { return HeldPolicy{p} }
+
+// PolicyOf takes a policy out of a topology.Policy. The zero one is Unset.
+func PolicyOf(p interface{ heldPolicy() Policy }) Policy { return p.heldPolicy() }
+
 // Place is where a processor's context is.
 type Place struct {
 	task    *Task

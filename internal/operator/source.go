@@ -97,18 +97,20 @@ func (s *Source[K, V]) Process(r *engine.Rec) {
 	}
 }
 
-// Events is the reader of a source for a stream. Nulls are dropped if the value's serde has no value for them.
-func Events[K comparable, V any](t *engine.Task, n *engine.Node, value serde.Serde[V], next engine.Receive[K, V]) Take[K, V] {
+// Events is the reader of a source for a stream. Nulls are left out if the value's serde has no value for them; counts says that this
+// reader counts them as dropped, which one of several does.
+func Events[K comparable, V any](t *engine.Task, n *engine.Node, value serde.Serde[V], counts bool, next engine.Receive[K, V]) Take[K, V] {
 	if _, ok := value.(serde.Nullable[V]); ok {
 		return func(r *engine.Rec, k K, v V, _ bool) { next(r, k, v) }
 	}
 	nulls := t.Counter(n, string(processor.NullValue))
 	return func(r *engine.Rec, k K, v V, null bool) {
-		if null {
+		switch {
+		case !null:
+			next(r, k, v)
+		case counts:
 			t.Drop(nulls, r)
-			return
 		}
-		next(r, k, v)
 	}
 }
 
