@@ -35,6 +35,7 @@ type Config struct {
 	memtable     int64                   // tests: instead of what Memory leads to
 	segmentRows  int64                   // tests: from how many rows a segment has a database of its own
 	segmentBytes int64                   // tests: from how many bytes
+	valueLog     int64                   // tests: the size of a value log file
 	free         func(dir string) (int64, error)
 }
 
@@ -68,6 +69,7 @@ func (c Config) withDefaults() Config {
 	def(&c.memtable, min(max(c.Memory*2/7, minMemtable), maxMemtable))
 	def(&c.segmentRows, segmentRows)
 	def(&c.segmentBytes, segmentBytes)
+	def(&c.valueLog, 64<<20)
 	if c.OpenSegments <= 0 {
 		c.OpenSegments = defaultSegments
 	}
@@ -100,7 +102,7 @@ func (c Config) badgerOptions(dir string, memtable, size int64) badger.Options {
 		WithBlockCacheSize(0).
 		WithIndexCacheSize(0).
 		WithValueThreshold(threshold).
-		WithValueLogFileSize(64 << 20).
+		WithValueLogFileSize(c.valueLog).
 		WithSyncWrites(false).
 		WithDetectConflicts(false).
 		WithNumVersionsToKeep(1).

@@ -319,8 +319,11 @@ func (s *Store) room(bytes int64) error {
 	return nil
 }
 
-// openSwept opens a database after removing the log files that a killed process had made but not yet given a size: Badger refuses them.
+// openSwept opens a database, if its tables are whole, after removing the log files that a killed process had made but not yet given a size: Badger refuses them.
 func openSwept(o badger.Options) (*badger.DB, error) {
+	if err := guarded(func() error { return checkTables(o) }); err != nil {
+		return nil, err
+	}
 	for try := 0; ; try++ {
 		for _, pattern := range []string{"*.mem", "*.vlog"} {
 			names, err := filepath.Glob(filepath.Join(o.Dir, pattern))
