@@ -125,7 +125,7 @@ func TestComposeConfiguresABroker(t *testing.T) {
 	for _, own := range []string{"listeners", "advertised.listeners", "controller.quorum.voters", "log.dirs", "listener.security.protocol.map", "inter.broker.listener.name"} {
 		delete(props, own)
 	}
-	c, err := kafka.Launch(t.Context(), kafka.Config{Heap: "512m", Properties: props})
+	c, err := kafka.Launch(t.Context(), kafka.Config{Heap: "512m", QuickStart: true, Properties: props})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,7 +69,7 @@ type Options struct {
 	Threads    int       // workers of each contender
 	Nodes      int       // brokers, unless KAFKA names a cluster
 	Input      Input     // for all scenarios
-	Progress   io.Writer // gets a line per run
+	Progress   io.Writer // gets a line per run. Nil means nobody
 }
 
 // validate reports all faults.
@@ -95,6 +95,9 @@ func (o Options) validate() error {
 func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	if err := o.validate(); err != nil {
 		return nil, err
+	}
+	if o.Progress == nil {
+		o.Progress = io.Discard
 	}
 	cache, err := maven.CacheDir()
 	if err != nil {

@@ -47,6 +47,7 @@ type Config struct {
 	Nodes      int               // how many; every node is broker and controller. Zero means 1, and 3 is the least that survives a crash
 	DataDir    string            // logs and configuration. Empty means a temporary directory, which Close removes
 	Heap       string            // -Xmx of each node. Empty means 1g
+	QuickStart bool              // less of a compiler: ready sooner and for less CPU, slower under load. For tests
 	Properties map[string]string // added to the broker's properties, or replacing them
 }
 
@@ -130,7 +131,7 @@ func (c *Cluster) launch(ctx context.Context, cfg Config, classpath string) erro
 			cluster:   c,
 			dir:       filepath.Join(c.dir, fmt.Sprintf("node-%d", i+1)),
 			classpath: classpath,
-			heap:      cfg.Heap,
+			java:      append([]string{"-Xmx" + cfg.Heap}, jvm(cfg.QuickStart)...),
 		}
 		props := properties(n, cfg.Nodes, controllers[i], strings.Join(voters, ","))
 		maps.Copy(props, cfg.Properties)

@@ -24,11 +24,20 @@ type Node struct {
 	ID   int32  // node.id
 	Addr string // host:port for clients
 
-	cluster              *Cluster
-	dir, classpath, heap string
+	cluster        *Cluster
+	dir, classpath string
+	java           []string // options
 
 	mu      sync.Mutex
 	process *child.Process // nil before the first start
+}
+
+// jvm are options for a process that lives for seconds rather than hours.
+func jvm(quick bool) []string {
+	if quick {
+		return []string{"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"}
+	}
+	return nil
 }
 
 // format writes the configuration and the metadata of the storage.
@@ -43,7 +52,8 @@ func (n *Node) format(ctx context.Context, clusterID string, props map[string]st
 	if err := os.WriteFile(n.config(), []byte(b.String()), 0o644); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "java", "-cp", n.classpath, "kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", clusterID, "-c", n.config())
+	args := append(jvm(true), "-cp", n.classpath, "kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", clusterID, "-c", n.config())
+	cmd := exec.CommandContext(ctx, "java", args...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("format the storage of node %d of Kafka in %s: %w\n%s", n.ID, n.dir, err, out)
 	}
@@ -67,7 +77,8 @@ func (n *Node) launch() error {
 		return err
 	}
 	defer log.Close() // the process has its own copy
-	cmd := exec.Command("java", "-Xmx"+n.heap, "-Dorg.apache.logging.log4j.level=WARN", "-cp", n.classpath, "kafka.Kafka", n.config())
+	args := append(slices.Clone(n.java), "-Dorg.apache.logging.log4j.level=WARN", "-cp", n.classpath, "kafka.Kafka", n.config())
+	cmd := exec.Command("java", args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	n.process, err = child.Start(cmd)
 	return err

@@ -48,7 +48,7 @@ func Shared(t testing.TB) *Cluster {
 	if !shared.started {
 		shared.started = true
 		// Not the test's context: the cluster outlives it.
-		shared.cluster, shared.err = LaunchOrConnect(context.Background(), Config{})
+		shared.cluster, shared.err = LaunchOrConnect(context.Background(), Config{QuickStart: true})
 	}
 	if shared.err != nil {
 		t.Fatalf("no Kafka cluster for the tests: %v", shared.err)
@@ -59,7 +59,7 @@ func Shared(t testing.TB) *Cluster {
 // Start launches a cluster for this test alone, 1 or 3 nodes, which the test may harm. It ends with the test, and shows the brokers' logs if the test failed.
 func Start(t testing.TB, nodes int) *Cluster {
 	t.Helper()
-	c, err := Launch(t.Context(), Config{Nodes: nodes, Heap: "512m"})
+	c, err := Launch(t.Context(), Config{Nodes: nodes, Heap: "512m", QuickStart: true})
 	if err != nil {
 		t.Fatalf("no Kafka cluster of %d nodes for the test: %v", nodes, err)
 	}
