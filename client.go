@@ -1,0 +1,41 @@
+package kolk
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+func isOutOfRange(err error) bool { return errors.Is(err, kerr.OffsetOutOfRange) }
+
+func isGone(err error) bool {
+	return errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID) || errors.Is(err, kerr.InconsistentTopicID)
+}
+
+func isDenied(err error) bool { return errors.Is(err, kerr.TopicAuthorizationFailed) }
+
+// clientLogger passes on what the Kafka client has to say, from warnings up; all of it at debug level.
+type clientLogger struct{ to *slog.Logger }
+
+// Level implements kgo.Logger.
+func (l clientLogger) Level() kgo.LogLevel {
+	if l.to.Enabled(context.Background(), slog.LevelDebug) {
+		return kgo.LogLevelDebug
+	}
+	return kgo.LogLevelWarn
+}
+
+// Log implements kgo.Logger. Warnings of the client are about what it retries by itself, so they are information to us.
+func (l clientLogger) Log(level kgo.LogLevel, msg string, keyvals ...any) {
+	to := slog.LevelDebug
+	switch level {
+	case kgo.LogLevelError:
+		to = slog.LevelWarn
+	case kgo.LogLevelWarn:
+		to = slog.LevelInfo
+	}
+	l.to.Log(context.Background(), to, "kafka client: "+msg, keyvals...)
+}

@@ -1,0 +1,307 @@
+package kolk
+
+import (
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/kolkstreams/kolk/changelog"
+)
+
+// State is where an App stands.
+type State int
+
+// The states, in the usual order. Failed and Stopped are final.
+const (
+	Created   State = iota
+	Joining         // connecting, creating internal topics, waiting for the group
+	Restoring       // some task is not restored yet; those that are run
+	Running         // every task of this instance runs
+	Stopping
+	Stopped
+	Failed
+)
+
+var stateNames = [...]string{"created", "joining", "restoring", "running", "stopping", "stopped", "failed"}
+
+// String is the state in lower case.
+func (s State) String() string { return stateNames[s] }
+
+// TaskState is where a task stands.
+type TaskState int
+
+// The states of a task.
+const (
+	TaskClosed TaskState = iota
+	TaskRestoring
+	TaskRunning
+)
+
+var taskStateNames = [...]string{"closed", "restoring", "running"}
+
+// String is the state in lower case.
+func (s TaskState) String() string { return taskStateNames[s] }
+
+// Health is a snapshot of how the App is doing.
+type Health struct {
+	State   State
+	Since   time.Time
+	Reason  string // why it is in this state, in words
+	Err     error  // of Failed
+	Ready   bool   // the group has assigned, and every task of this instance runs
+	Tasks   []TaskHealth
+	Notices []Notice // what needs a look: passed bounds, stalled restores, commits that fail; none means that all is well
+	Commits int64    // committed transactions, or offset commits, since the start
+	Records int64    // input records processed since the start, those that were rolled back included
+}
+
+// Degraded says that the App works, but something needs a look: see Notices.
+func (h Health) Degraded() bool { return len(h.Notices) > 0 }
+
+// TaskHealth is one task's part of Health.
+type TaskHealth struct {
+	Task       string
+	State      TaskState
+	Worker     int
+	Lag        int64 // offsets between what is processed and the end of the inputs, as far as it is known
+	StreamTime time.Time
+	Restores   []RestoreProgress // one per store that is or was read back, since the task was assigned
+	Stores     []StoreHealth
+	Dropped    map[string]int64 // dropped records by reason, since the task was assigned
+}
+
+// StoreHealth is one store's size and bound.
+type StoreHealth struct {
+	Name           string
+	Entries, Bytes int64 // exact as of the last commit
+	Pending        int64 // bytes of committed changes that are not on disk yet
+	Expected       int64 // from the bound; 0 if none was given
+}
+
+// RestoreProgress is how far a store's restore is.
+type RestoreProgress struct {
+	Task, Store   string
+	Topic         string
+	Partition     int32
+	Position, End int64
+	Records       int64 // handed to the store so far
+	Bytes         int64
+	RecordsPerSec float64
+	Left          time.Duration
+	Stalled       time.Duration // since the position last moved, if that is long ago
+	Done          bool
+}
+
+// Notice is one thing to look at, with the node or store and what to do.
+type Notice struct{ Subject, Problem, Remedy string }
+
+// status is what Health and WaitReady see.
+type status struct {
+	hooks *Hooks
+	log   *slog.Logger
+
+	mu       sync.Mutex
+	changed  chan struct{} // closed at each change
+	state    State
+	since    time.Time
+	reason   string
+	err      error
+	assigned bool // the group has spoken
+	tasks    map[string]*taskStatus
+	notices  map[string]Notice // by subject
+	commits  int64
+	records  int64
+}
+
+type taskStatus struct {
+	TaskHealth
+	restores []*storeProgress
+}
+
+type storeProgress struct {
+	task, store string
+	p           *changelog.Progress
+}
+
+func (s *storeProgress) read() RestoreProgress {
+	st := s.p.State()
+	r := RestoreProgress{Task: s.task, Store: s.store, Topic: st.Topic, Partition: st.Partition, Position: st.Position, End: st.End,
+		Records: st.Records, Bytes: st.Bytes, RecordsPerSec: st.Rate, Left: st.Left, Done: st.Done}
+	if !st.StalledSince.IsZero() {
+		r.Stalled = time.Since(st.StalledSince)
+	}
+	return r
+}
+
+func newStatus(hooks *Hooks, log *slog.Logger) *status {
+	return &status{hooks: hooks, log: log, changed: make(chan struct{}), since: time.Now(), tasks: make(map[string]*taskStatus), notices: make(map[string]Notice)}
+}
+
+// touch tells those who wait; the lock is held.
+func (s *status) touch() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func (s *status) set(to State, reason string) {
+	s.mu.Lock()
+	from := s.state
+	if from == Failed || from == Stopped || (from == Stopping && to < Stopping) {
+		s.mu.Unlock()
+		return
+	}
+	if from != to {
+		s.state, s.since = to, time.Now()
+	}
+	s.reason = reason
+	s.touch()
+	s.mu.Unlock()
+	if from != to {
+		s.log.Info("state changed", "from", from.String(), "to", to.String(), "reason", reason)
+		s.hooks.state(from, to)
+	}
+}
+
+func (s *status) fail(err error) {
+	s.mu.Lock()
+	s.err = err
+	s.mu.Unlock()
+	s.set(Failed, err.Error())
+}
+
+// settle works the App's state out of its tasks'.
+func (s *status) settle() {
+	s.mu.Lock()
+	restoring := 0
+	for _, t := range s.tasks {
+		if t.State == TaskRestoring {
+			restoring++
+		}
+	}
+	assigned := s.assigned
+	total := len(s.tasks)
+	s.mu.Unlock()
+	switch {
+	case !assigned:
+		s.set(Joining, "waiting for the group to assign tasks")
+	case restoring > 0:
+		s.set(Restoring, plural(restoring, "task is", "tasks are")+" being restored")
+	default:
+		s.set(Running, plural(total, "task", "tasks")+" assigned")
+	}
+}
+
+func (s *status) group(assigned bool) {
+	s.mu.Lock()
+	s.assigned = assigned
+	s.mu.Unlock()
+	s.settle()
+}
+
+func (s *status) task(id string, worker int, to TaskState) {
+	s.mu.Lock()
+	t := s.tasks[id]
+	from := TaskClosed
+	if t != nil {
+		from = t.State
+	}
+	switch {
+	case to == TaskClosed:
+		delete(s.tasks, id)
+	case t == nil:
+		s.tasks[id] = &taskStatus{TaskHealth: TaskHealth{Task: id, State: to, Worker: worker}}
+	default:
+		t.State = to
+	}
+	s.mu.Unlock()
+	if from != to {
+		s.log.Info("task state changed", "task", id, "from", from.String(), "to", to.String())
+		s.hooks.task(id, from, to)
+	}
+	s.settle()
+}
+
+// restoring adds a store whose changelog is being read.
+func (s *status) restoring(task, store string) *storeProgress {
+	p := &storeProgress{task: task, store: store, p: new(changelog.Progress)}
+	s.mu.Lock()
+	if t := s.tasks[task]; t != nil {
+		t.restores = append(t.restores, p)
+	}
+	s.mu.Unlock()
+	return p
+}
+
+// report takes over what a worker knows of a task.
+func (s *status) report(h TaskHealth) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.tasks[h.Task]; t != nil {
+		h.State, h.Worker = t.State, t.Worker
+		t.TaskHealth = h
+	}
+}
+
+func (s *status) count(commits, records int64) {
+	s.mu.Lock()
+	s.commits += commits
+	s.records += records
+	s.mu.Unlock()
+}
+
+// notice sets or, with an empty problem, clears what is to be said of a subject.
+func (s *status) notice(n Notice) {
+	s.mu.Lock()
+	old, had := s.notices[n.Subject]
+	if n.Problem == "" {
+		delete(s.notices, n.Subject)
+	} else {
+		s.notices[n.Subject] = n
+	}
+	s.mu.Unlock()
+	switch {
+	case n.Problem == "" && had:
+		s.log.Info("notice cleared", "subject", n.Subject, "was", old.Problem)
+	case n.Problem != "" && !had:
+		s.log.Warn("notice", "subject", n.Subject, "problem", n.Problem, "remedy", n.Remedy)
+	}
+}
+
+func (s *status) snapshot() (Health, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := Health{State: s.state, Since: s.since, Reason: s.reason, Err: s.err, Commits: s.commits, Records: s.records}
+	h.Ready = s.state == Running && s.assigned
+	for _, id := range slices.Sorted(maps.Keys(s.tasks)) {
+		t := s.tasks[id]
+		th := t.TaskHealth
+		for _, r := range t.restores {
+			p := r.read()
+			th.Restores = append(th.Restores, p)
+			if p.Stalled > 0 {
+				h.Notices = append(h.Notices, Notice{Subject: "task " + id, Problem: "the restore of store " + p.Store + " stands still", Remedy: "look whether the changelog's leader answers, and for transactions of a dead instance"})
+			}
+		}
+		h.Tasks = append(h.Tasks, th)
+		for _, st := range th.Stores {
+			if st.Expected > 0 && st.Entries > 2*st.Expected {
+				h.Notices = append(h.Notices, Notice{Subject: "store " + st.Name + " of task " + id, Problem: "it holds more than twice the entries that its bound expects",
+					Remedy: "look whether its keys grow with time; declare the right number, or a TTL"})
+			}
+		}
+	}
+	for _, subject := range slices.Sorted(maps.Keys(s.notices)) {
+		h.Notices = append(h.Notices, s.notices[subject])
+	}
+	return h, s.changed
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
+}

@@ -1,0 +1,497 @@
+package kolk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kolkstreams/kolk/changelog"
+	"github.com/kolkstreams/kolk/exactlyonce"
+	"github.com/kolkstreams/kolk/internal/engine"
+	"github.com/kolkstreams/kolk/internal/state"
+	"github.com/kolkstreams/kolk/store/badgerstore"
+	"github.com/kolkstreams/kolk/store/memstore"
+)
+
+// open opens a task in the background and hands it to its worker. The order matters: first the stable input offsets, which waits for open
+// transactions of a former owner; then the ends of the changelogs, which hold at least all that belongs to those offsets; then everything up to there.
+func (in *instance) open(t *task) {
+	in.openers.Go(func() {
+		defer close(t.opened)
+		began := time.Now()
+		o := opener{in: in, task: t, ctx: t.ctx}
+		err := o.run()
+		if err != nil {
+			if t.ctx.Err() == nil {
+				in.fail(fmt.Errorf("task %s: open: %w", t.id(), err))
+			}
+			return
+		}
+		in.log.Info("task opened", "task", t.id(), "worker", t.worker.index, "restored", o.restored, "took", time.Since(began).Round(time.Millisecond))
+		t.worker.post(func() {
+			if t.ctx.Err() != nil || t.closed {
+				return // it is being dropped
+			}
+			t.worker.start(t)
+			in.status.task(t.id(), t.worker.index, TaskRunning)
+		})
+	})
+}
+
+// opener opens one task.
+type opener struct {
+	in       *instance
+	task     *task
+	ctx      context.Context
+	offsets  map[exactlyonce.TopicPartition]exactlyonce.CommittedOffset
+	metas    []engine.Meta // by input
+	saved    engine.Saved
+	parts    []changelog.Part // by slot, what is to be read
+	restored int64
+}
+
+func (o *opener) run() error {
+	if err := o.committed(); err != nil {
+		return err
+	}
+	if err := o.backends(); err != nil {
+		return err
+	}
+	if err := o.fits(); err != nil {
+		return err
+	}
+	var err error
+	if o.parts, err = o.plan(); err != nil {
+		stale, ok := errors.AsType[*staleError](err)
+		if !ok {
+			return err
+		}
+		if err = o.wipe(stale.why); err == nil {
+			o.parts, err = o.plan()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if o.task.Task, err = engine.Open(o.task.sub, o.task.key.Partition, o.task.env()); err != nil {
+		return err
+	}
+	if err := o.restore(); err != nil {
+		return err
+	}
+	return o.start()
+}
+
+// committed reads the stable offsets of the task's inputs.
+func (o *opener) committed() error {
+	t := o.task
+	parts := make([]exactlyonce.TopicPartition, 0, len(t.parts))
+	for _, i := range t.parts {
+		parts = append(parts, exactlyonce.TopicPartition{Topic: t.input(i), Partition: t.key.Partition})
+	}
+	var err error
+	o.offsets, err = o.in.stableOffsets(o.ctx, parts, t)
+	if err != nil {
+		return err
+	}
+	o.metas = make([]engine.Meta, len(t.sub.Inputs))
+	for i := range o.metas {
+		o.metas[i].PartitionTime = -1
+	}
+	for _, i := range t.parts {
+		c := o.offsets[exactlyonce.TopicPartition{Topic: t.input(i), Partition: t.key.Partition}]
+		if m, err := engine.DecodeMeta(c.Metadata); err == nil {
+			o.metas[i] = m
+		}
+	}
+	return nil
+}
+
+// stableOffsets reads committed offsets that no transaction holds. A dead owner's transaction is ended, by the id that the last offset
+// names or by what is open on the changelogs.
+func (in *instance) stableOffsets(ctx context.Context, parts []exactlyonce.TopicPartition, t *task) (map[exactlyonce.TopicPartition]exactlyonce.CommittedOffset, error) {
+	return exactlyonce.StableOffsets(ctx, in.client, in.c.Application, parts, exactlyonce.StableOptions{
+		TopicID: in.topics.id,
+		Fence: func(ctx context.Context, unstable map[exactlyonce.TopicPartition]exactlyonce.CommittedOffset) error {
+			fenced, err := in.fencer.Fence(ctx, in.written(t))
+			if err == nil && len(fenced) == 0 {
+				fenced, err = in.fenceLast(ctx, unstable)
+			}
+			in.log.Info("offsets are held by an open transaction", "task", t.id(), "partitions", len(unstable), "fenced", fenced, "error", err)
+			return err
+		},
+		Report: func(err error) { in.log.Debug("offsets not available yet", "error", err) },
+	})
+}
+
+// written are the partitions that the owner of a task writes: its changelogs.
+func (in *instance) written(t *task) (out []exactlyonce.TopicPartition) {
+	for _, d := range t.sub.Stores {
+		if d.Source == "" {
+			out = append(out, exactlyonce.TopicPartition{Topic: t.log(d), Partition: t.key.Partition})
+		}
+	}
+	return out
+}
+
+// fenceLast ends the transaction of the producer that committed the offsets last: a task without stores has no changelog to look at.
+func (in *instance) fenceLast(ctx context.Context, unstable map[exactlyonce.TopicPartition]exactlyonce.CommittedOffset) (fenced []string, err error) {
+	var faults []error
+	seen := make(map[string]bool)
+	for _, c := range unstable {
+		m, err := engine.DecodeMeta(c.Metadata)
+		if err != nil || m.TransactionalID == "" || seen[m.TransactionalID] {
+			continue
+		}
+		seen[m.TransactionalID] = true
+		done, err := in.fencer.FenceID(ctx, m.TransactionalID)
+		if err != nil {
+			faults = append(faults, err)
+		}
+		if done {
+			fenced = append(fenced, m.TransactionalID)
+		}
+	}
+	return fenced, errors.Join(faults...)
+}
+
+// backends opens what the task's stores are kept in.
+func (o *opener) backends() error {
+	t := o.task
+	onDisk := 0
+	for _, d := range t.sub.Stores {
+		if d.InMemory {
+			if t.memory == nil {
+				t.memory = memstore.New()
+			}
+		} else {
+			onDisk++
+		}
+	}
+	if onDisk == 0 {
+		return nil
+	}
+	return o.openDisk()
+}
+
+func (o *opener) openDisk() error {
+	t, in := o.task, o.in
+	dir := in.dir.taskDir(t.sub.Owner, t.key.Partition)
+	log := in.log.With("task", t.id(), "dir", dir)
+	open := func() (*badgerstore.Store, error) {
+		return badgerstore.Open(dir, badgerstore.Config{Memory: in.memtables(), MinFree: in.c.MinFreeDisk, Logger: log})
+	}
+	s, err := open()
+	if errors.Is(err, badgerstore.ErrCorrupt) {
+		log.Warn("the local store is damaged; it is removed and read from the changelog", "error", err)
+		if err = badgerstore.Wipe(dir); err == nil {
+			s, err = open()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrStateDir, err)
+	}
+	t.disk = s
+	if why := s.Opened(); why.Wiped {
+		log.Warn("the local store cannot be trusted; it is read from the changelog", "reason", why.Reason)
+	}
+	if o.saved, err = engine.DecodeSaved(t.disk.Data()); err != nil {
+		return o.wipe(err.Error())
+	}
+	if why := o.stale(); why != "" {
+		return o.wipe(why)
+	}
+	return nil
+}
+
+// wipe empties the task's folder: the state is read from the changelogs.
+func (o *opener) wipe(why string) error {
+	dir := o.in.dir.taskDir(o.task.sub.Owner, o.task.key.Partition)
+	o.in.log.Warn("the local store is not used; it is read from the changelog", "task", o.task.id(), "dir", dir, "reason", why)
+	if err := o.task.disk.Close(false); err != nil {
+		o.in.log.Warn("store did not close", "task", o.task.id(), "error", err)
+	}
+	o.task.disk, o.saved = nil, engine.Saved{}
+	if err := badgerstore.Wipe(dir); err != nil {
+		return fmt.Errorf("%w: %w", ErrStateDir, err)
+	}
+	return o.openDisk()
+}
+
+// stale says why the local store cannot be topped up from the changelogs; empty if it can.
+func (o *opener) stale() string {
+	t, in := o.task, o.in
+	if o.saved.Stores == nil {
+		return ""
+	}
+	if o.saved.Cluster != in.cluster {
+		return fmt.Sprintf("it belongs to cluster %s, this is %s", o.saved.Cluster, in.cluster)
+	}
+	for _, d := range t.sub.Stores {
+		if d.InMemory {
+			continue
+		}
+		part, ok := o.saved.Stores[d.Full()]
+		if !ok {
+			return "it was made without store " + d.Full()
+		}
+		if id := topicID(in.topics.id(t.log(d))); part.TopicID != id {
+			return "the topic " + t.log(d) + " is not the one that it was written to"
+		}
+		if age := time.Since(time.UnixMilli(o.saved.At)); age > in.topics.tombstoneLife(t.log(d)) {
+			return fmt.Sprintf("its last checkpoint is %v old, and deletes may be gone from %s since", age.Round(time.Minute), t.log(d))
+		}
+	}
+	for name := range o.saved.Stores {
+		if _, known := t.prints[name]; !known {
+			return "it holds store " + name + ", which the topology has not"
+		}
+	}
+	return ""
+}
+
+// memtables is a task's share of the memory that backends write into.
+func (in *instance) memtables() int64 {
+	return in.c.Memory / 4 / int64(max(1, in.stateful()))
+}
+
+// stateful is how many tasks with stores this instance has.
+func (in *instance) stateful() (n int) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, t := range in.tasks {
+		if t.sub.Stateful() {
+			n++
+		}
+	}
+	return n
+}
+
+// fits compares the stores with those that wrote the state.
+func (o *opener) fits() error {
+	t := o.task
+	for _, i := range t.parts {
+		for name, was := range o.metas[i].Hashes {
+			is, ok := t.prints[name]
+			if !ok {
+				continue // a store that is gone leaves its changelog behind
+			}
+			if diff := engine.Differ(o.saved.Print[name], was, is); diff != "" {
+				return fmt.Errorf("%w: store %q: %s; go back, or declare the store with store.Version(n+1), which starts it empty under a new name", ErrIncompatible, name, diff)
+			}
+		}
+	}
+	return nil
+}
+
+// start tells the task where its inputs go on.
+func (o *opener) start() error {
+	t, in := o.task, o.in
+	ends, err := in.adm.ListCommittedOffsets(o.ctx, o.inputNames()...)
+	if err != nil {
+		return fmt.Errorf("ends of the inputs: %w", err)
+	}
+	for _, i := range t.parts {
+		topic, p := t.input(i), t.key.Partition
+		next := o.offsets[exactlyonce.TopicPartition{Topic: topic, Partition: p}].Offset
+		if next < 0 {
+			if next, err = in.beginning(o.ctx, topic, p, t.sub.Inputs[i].Start); err != nil {
+				return err
+			}
+		}
+		end := int64(-1)
+		if l, ok := ends.Lookup(topic, p); ok && l.Err == nil {
+			end = l.Offset
+		}
+		t.Start(i, next, end, o.metas[i])
+	}
+	return nil
+}
+
+func (o *opener) inputNames() (names []string) {
+	for _, i := range o.task.parts {
+		names = append(names, o.task.input(i))
+	}
+	return names
+}
+
+// beginning is where an input without committed offset begins.
+func (in *instance) beginning(ctx context.Context, topic string, p int32, at engine.Start) (int64, error) {
+	if at.Back > 0 && !at.Latest {
+		found, err := in.adm.ListOffsetsAfterMilli(ctx, time.Now().UnixMilli()-at.Back, topic)
+		if l, ok := found.Lookup(topic, p); err == nil && ok {
+			if l.Err == nil {
+				return l.Offset, nil
+			}
+			err = l.Err
+		}
+		return 0, fmt.Errorf("offset of %s/%d %v ago: %w", topic, p, time.Duration(at.Back)*time.Millisecond, err)
+	}
+	start, end, err := in.reader.End(ctx, topic, p)
+	if err != nil {
+		return 0, fmt.Errorf("beginning of input: %w", err)
+	}
+	if at.Latest {
+		return end, nil
+	}
+	return start, nil
+}
+
+// plan says what is to be read for each store, by slot.
+func (o *opener) plan() ([]changelog.Part, error) {
+	t, in := o.task, o.in
+	parts := make([]changelog.Part, len(t.sub.Stores))
+	for slot, d := range t.sub.Stores {
+		topic := t.log(d)
+		part := changelog.Part{Topic: topic, Partition: t.key.Partition, From: changelog.FromStart, ID: in.topics.id(topic)}
+		start, end, err := in.reader.End(o.ctx, topic, t.key.Partition)
+		if err != nil {
+			return nil, fmt.Errorf("store %q: %w", d.Name, err)
+		}
+		part.End = end
+		if d.Source != "" {
+			// The source topic is the changelog: what lies past the committed offset is input yet to come.
+			part.End = max(start, min(end, o.offsets[exactlyonce.TopicPartition{Topic: topic, Partition: t.key.Partition}].Offset))
+		}
+		if s, ok := o.saved.Stores[d.Full()]; ok && !d.InMemory {
+			part.From = s.Next
+			switch {
+			case s.Next < start:
+				return nil, &staleError{fmt.Sprintf("it goes up to offset %d of %s/%d, which begins at %d now", s.Next, topic, t.key.Partition, start)}
+			case s.Next > end:
+				return nil, &staleError{fmt.Sprintf("it goes up to offset %d of %s/%d, which ends at %d: the log lost records", s.Next, topic, t.key.Partition, end)}
+			}
+		}
+		parts[slot] = part
+	}
+	return parts, nil
+}
+
+// staleError says why the local store does not fit its changelogs.
+type staleError struct{ why string }
+
+// Error is why.
+func (e *staleError) Error() string { return e.why }
+
+// restore brings every store up to the end of its changelog: those on disk first, by a bulk load if the disk is empty.
+func (o *opener) restore() error {
+	t := o.task
+	for slot, part := range o.parts {
+		t.next[slot] = max(part.From, 0)
+		t.applied[slot] = t.next[slot]
+	}
+	if err := o.restoreDisk(); err != nil {
+		return err
+	}
+	for slot, d := range t.sub.Stores {
+		if d.InMemory {
+			if err := o.read(slot, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (o *opener) restoreDisk() (err error) {
+	t := o.task
+	var loader state.Loader
+	if t.disk != nil && t.disk.Data() == nil {
+		if loader, err = t.disk.Load(); err != nil {
+			return diskError(err)
+		}
+		defer func() {
+			if loader != nil {
+				err = errors.Join(err, loader.Abort())
+			}
+		}()
+	}
+	for slot, d := range t.sub.Stores {
+		if !d.InMemory {
+			if err := o.read(slot, loader); err != nil {
+				return err
+			}
+		}
+	}
+	if loader == nil {
+		return nil
+	}
+	data, err := t.saved(t.next)
+	if err != nil {
+		return err
+	}
+	done := loader
+	loader = nil
+	if err := done.Finish(data); err != nil {
+		return diskError(err)
+	}
+	copy(t.applied, t.next)
+	return nil
+}
+
+// read restores one store: through the loader if there is one, else in memory, with a checkpoint whenever the memory's share is full.
+func (o *opener) read(slot int, loader state.Loader) error {
+	t, in, part := o.task, o.in, o.parts[slot]
+	if part.End <= max(part.From, 0) {
+		t.next[slot] = max(t.next[slot], part.End)
+		return nil
+	}
+	d := t.sub.Stores[slot]
+	p := in.status.restoring(t.id(), d.Name)
+	stop := in.watch(p)
+	next, err := in.reader.Restore(o.ctx, part, func(recs []changelog.Record) error {
+		for i := range recs {
+			r := &recs[i]
+			var err error
+			if loader != nil {
+				err = t.Load(loader, slot, r.Key, r.Value, r.Timestamp)
+			} else {
+				err = t.Restore(slot, r.Key, r.Value, r.Timestamp)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		o.restored += int64(len(recs))
+		if len(recs) > 0 {
+			t.next[slot] = recs[len(recs)-1].Offset + 1
+		}
+		if loader == nil {
+			if _, pending := t.Staged(); pending > in.pendingLimit {
+				return t.checkpointNow()
+			}
+		}
+		return nil
+	}, p.p)
+	stop()
+	if err != nil {
+		return fmt.Errorf("restore store %q from %s: %w", d.Name, part, err)
+	}
+	t.next[slot] = next
+	return nil
+}
+
+// watch tells the hook of a restore's progress until the result is called.
+func (in *instance) watch(p *storeProgress) (stop func()) {
+	if in.c.Hooks.OnRestore == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(in.ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(reportEvery)
+		defer tick.Stop()
+		for {
+			in.c.Hooks.restore(p.read())
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				in.c.Hooks.restore(p.read())
+				return
+			}
+		}
+	}()
+	return func() { cancel(); <-ended }
+}

@@ -1,0 +1,187 @@
+package kolk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/kolkstreams/kolk/changelog"
+	"github.com/kolkstreams/kolk/internal/engine"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// topics is what is known of the cluster's topics: partition counts and ids.
+type topics struct {
+	adm *kadm.Client
+
+	mu         sync.Mutex
+	counts     map[string]int32
+	ids        map[string][16]byte
+	unknown    map[string]time.Time // when a topic was last asked for in vain
+	tombstones map[string]time.Duration
+}
+
+// askAgain is how long a topic that does not exist is not asked for again.
+const askAgain = 5 * time.Second
+
+// find looks the user's topics up, works out the internal ones, creates those that are missing and checks the rest. Its error joins all that is wrong.
+func (a *App) find(ctx context.Context, adm *kadm.Client) (*topics, error) {
+	c, t := &a.config, &topics{adm: adm, counts: make(map[string]int32), ids: make(map[string][16]byte), unknown: make(map[string]time.Time), tombstones: make(map[string]time.Duration)}
+	if err := t.users(ctx, a.graph, c.Application); err != nil {
+		return nil, err
+	}
+	counts, misfits := engine.Layout(a.graph, c.Application, t.counts)
+	var faults []error
+	for _, m := range misfits {
+		faults = append(faults, &TopicError{Topic: m.Topic, Problem: m.Problem, Remedy: m.Remedy})
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	t.counts = counts
+	var specs []changelog.Spec
+	for _, s := range a.graph.Subs {
+		for _, in := range s.Inputs {
+			if in.Repartition {
+				specs = append(specs, changelog.Spec{Name: in.Full(c.Application), Kind: changelog.RepartitionTopic, Partitions: counts[in.Full(c.Application)],
+					Replicas: c.InternalTopics.Replicas, Common: c.InternalTopics.Config, For: in.Name})
+			}
+		}
+		for _, d := range s.Stores {
+			if d.Source == "" {
+				specs = append(specs, changelog.Spec{Name: changelog.Changelog(c.Application, d.Name, d.Version), Kind: changelog.KeyValue, Partitions: s.Tasks(c.Application, counts),
+					Replicas: c.InternalTopics.Replicas, Common: c.InternalTopics.Config, Overrides: d.Config, For: d.Name})
+			}
+		}
+	}
+	found, err := changelog.Ensure(ctx, adm, specs)
+	if err = errors.Join(err, t.compacted(ctx, a.graph)); err != nil {
+		return nil, err
+	}
+	for name, topic := range found {
+		t.counts[name], t.ids[name], t.tombstones[name] = topic.Partitions, topic.ID, topic.TombstoneRetention
+		for _, note := range topic.Notes {
+			c.Logger.Warn("internal topic differs from what kolk would create", "topic", name, "difference", note)
+		}
+	}
+	return t, nil
+}
+
+// compacted checks the topics that tables are restored from: deleted records would be lost rows.
+func (t *topics) compacted(ctx context.Context, g *engine.Graph) error {
+	var names []string
+	stores := make(map[string]string)
+	for _, s := range g.Subs {
+		for _, d := range s.Stores {
+			if d.Source != "" && stores[d.Source] == "" {
+				names, stores[d.Source] = append(names, d.Source), d.Name
+			}
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	configs, err := t.adm.DescribeTopicConfigs(ctx, names...)
+	if err != nil {
+		return fmt.Errorf("look up configurations of %v: %w", names, err)
+	}
+	var faults []error
+	for _, c := range configs {
+		for _, kv := range c.Configs {
+			if kv.Key == "cleanup.policy" && kv.MaybeValue() != "compact" {
+				faults = append(faults, &TopicError{Topic: c.Name, Problem: fmt.Sprintf("store %q is restored from it, but its cleanup.policy is %q: rows would be lost", stores[c.Name], kv.MaybeValue()),
+					Remedy: fmt.Sprintf("kafka-configs.sh --bootstrap-server BROKER:9092 --alter --entity-type topics --entity-name %s --add-config cleanup.policy=compact, or leave out topology.SourceIsChangelog", c.Name)})
+			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// users looks up the topics that the user owns. Those that are read or written must exist.
+func (t *topics) users(ctx context.Context, g *engine.Graph, app string) error {
+	uses := make(map[string]string)
+	var names []string
+	add := func(name, use string) {
+		if uses[name] == "" {
+			names = append(names, name)
+			uses[name] = use
+		}
+	}
+	for _, s := range g.Subs {
+		for _, in := range s.Inputs {
+			if !in.Repartition {
+				add(in.Name, "read")
+			}
+		}
+		for _, out := range s.Outputs {
+			if !out.Repartition && !out.Dynamic {
+				add(out.Name, "written")
+			}
+		}
+	}
+	for _, name := range g.DeadLetters {
+		add(name, "written with dead letters")
+	}
+	found, err := t.adm.ListTopics(ctx, names...)
+	if err != nil {
+		return fmt.Errorf("look up topics: %w", err)
+	}
+	var faults []error
+	for _, name := range names {
+		d, ok := found[name]
+		if !ok || d.Err != nil || len(d.Partitions) == 0 {
+			problem := "it is " + uses[name] + " but does not exist"
+			if ok && d.Err != nil && !errors.Is(d.Err, kerr.UnknownTopicOrPartition) {
+				problem = fmt.Sprintf("it is %s but cannot be used: %v", uses[name], d.Err)
+			}
+			faults = append(faults, &TopicError{Topic: name, Problem: problem, Remedy: "create it, with as many partitions as it needs, before the application starts"})
+			continue
+		}
+		t.counts[name], t.ids[name] = int32(len(d.Partitions)), d.ID
+	}
+	return errors.Join(faults...)
+}
+
+// partitions is the number of partitions of a topic; 0 if there is no such topic. A topic that is asked for the first time is looked up.
+func (t *topics) partitions(topic string) int32 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n, ok := t.counts[topic]
+	if ok || time.Since(t.unknown[topic]) < askAgain {
+		return n
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	found, err := t.adm.ListTopics(ctx, topic)
+	if d := found[topic]; err == nil && d.Err == nil && len(d.Partitions) > 0 {
+		t.counts[topic], t.ids[topic] = int32(len(d.Partitions)), d.ID
+		return t.counts[topic]
+	}
+	t.unknown[topic] = time.Now()
+	return 0
+}
+
+func (t *topics) id(topic string) [16]byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ids[topic]
+}
+
+func (t *topics) count(topic string) int32 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.counts[topic]
+}
+
+// tombstoneLife is how long deletes stay on a compacted topic.
+func (t *topics) tombstoneLife(topic string) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if d := t.tombstones[topic]; d > 0 {
+		return d
+	}
+	return 24 * time.Hour
+}
