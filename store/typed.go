@@ -253,11 +253,12 @@ func (s *keyValue[K, V]) Update(key K, f func(old V, ok bool) (V, bool)) {
 		old = s.value(id)
 	}
 	value, keep := f(old, ok)
-	s.replace(key, id, gen, value, s.env.Now(), keep)
+	s.replace(key, id, gen, value, s.env.Now(), keep, false)
 }
 
-// replace ends a read, modify and write. In between the function may have used the store, and the entry may have been evicted.
-func (s *keyValue[K, V]) replace(key K, id, gen uint32, value V, at int64, keep bool) {
+// replace ends a read, modify and write. In between the function may have used the store, and the entry may have been evicted. With always a
+// delete is written also if there was no entry.
+func (s *keyValue[K, V]) replace(key K, id, gen uint32, value V, at int64, keep, always bool) {
 	s.check()
 	e := s.slab.at(id)
 	if e.gen != gen {
@@ -266,7 +267,7 @@ func (s *keyValue[K, V]) replace(key K, id, gen uint32, value V, at int64, keep 
 	switch {
 	case keep:
 		s.put(id, e, value, at)
-	case e.has(present):
+	case always || e.has(present):
 		s.remove(id, e, at)
 	}
 }
@@ -295,7 +296,7 @@ func (s *keyValue[K, V]) Modify(key K, f func(old V, at int64, ok bool) (V, int6
 		old, at = s.value(id), e.at
 	}
 	value, newAt, keep := f(old, at, ok)
-	s.replace(key, id, gen, value, newAt, keep)
+	s.replace(key, id, gen, value, newAt, keep, true)
 }
 
 // DecodeKey reads an encoded key.

@@ -149,11 +149,10 @@ func (w *liveWorld[K, V]) modify(k K, name string) {
 		next = w.bytes(v)
 		return v, at, keep
 	})
-	if keep {
-		w.set(name, next, at)
-	} else if _, ok := w.now[name]; ok {
-		w.set(name, nil, at)
+	if !keep {
+		next = nil
 	}
+	w.set(name, next, at)
 }
 
 // seen checks what a function was given.
