@@ -41,6 +41,7 @@ func New() *Builder {
 // Version says that the meaning of the whole topology has changed: it holds for every store without a store.Version of its own, and for repartition topics that belong to
 // no store. It is part of the fingerprint. n is at least 1.
 func (b *Builder) Version(n int) {
+	b.open("Version")
 	if n < 1 {
 		b.faults.add(len(b.nodes), "Version", fmt.Sprintf("version %d", n), "count versions from 1; leave Version out for names without a suffix", caller())
 		return
@@ -50,6 +51,7 @@ func (b *Builder) Version(n int) {
 
 // Default registers the serde for streams whose type came from a function. It may be called before or after their declaration. Two different ones for one type are a fault.
 func (b *Builder) Default[T any](s serde.Serde[T]) {
+	b.open("Default")
 	t, place := reflect.TypeFor[T](), caller()
 	if s == nil {
 		b.faults.add(len(b.nodes), "Default", fmt.Sprintf("the serde for %v is nil", t), "give a serde", place)
@@ -62,6 +64,13 @@ func (b *Builder) Default[T any](s serde.Serde[T]) {
 	b.defaults[t] = registered{s, place}
 }
 
+// open is a fault after Build.
+func (b *Builder) open(method string) {
+	if b.built {
+		b.faults.add(len(b.nodes), method, "it was called after Build", "declare everything first, then call Build", caller())
+	}
+}
+
 // origin is the one source of a topic.
 type origin[K comparable, V any] struct {
 	*node
@@ -71,8 +80,8 @@ type origin[K comparable, V any] struct {
 	events bool // a stream reads it already
 }
 
-// open is the source of a topic, made when the topic is first read. It is nil if the topic is read with other types already, which is a fault.
-func open[K comparable, V any](b *Builder, t Topic[K, V], o settings) *origin[K, V] {
+// sourceOf is the source of a topic, made when the topic is first read. It is nil if the topic is read with other types already, which is a fault.
+func sourceOf[K comparable, V any](b *Builder, t Topic[K, V], o settings) *origin[K, V] {
 	at := len(b.nodes)
 	use(b, at, t, o.place)
 	if was, ok := b.sources[t.name]; ok {
@@ -117,7 +126,7 @@ func (s *origin[K, V]) wire(w *wiring) {
 // table of its own topic sees its own record if the table was declared first. Nulls delete from the table and stay out of the stream. Options that differ are a
 // fault.
 func (b *Builder) Stream[K comparable, V any](t Topic[K, V], opts ...SourceOption) Stream[K, V] {
-	src := open(b, t, gather(b, opts))
+	src := sourceOf(b, t, gather(b, opts))
 	if src == nil {
 		return Stream[K, V]{}
 	}
@@ -137,7 +146,7 @@ func (b *Builder) Table[K comparable, V any](name string, t Topic[K, V], bound s
 	o := gather(b, opts)
 	forSource := o
 	forSource.name, forSource.named = "", false // the name is the table's
-	src := open(b, t, forSource)
+	src := sourceOf(b, t, forSource)
 	if src == nil {
 		return Table[K, V]{}
 	}

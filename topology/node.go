@@ -38,6 +38,7 @@ type node struct {
 	looksUp    []*tableInfo   // tables whose rows the node reads
 	alike      [][]*node      // nodes whose sources must be partitioned alike
 	nullKeys   bool           // takes records without a key, so that none may be filtered out on the way here
+	passNulls  bool           // of a filter before a repartition topic: settled by Build from nullKeys
 	outputs    map[string]any // of a processor: places by name of output
 }
 

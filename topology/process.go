@@ -2,6 +2,8 @@ package topology
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/kolkstreams/kolk/internal/engine"
 	"github.com/kolkstreams/kolk/internal/operator"
@@ -85,8 +87,8 @@ func (b *Builder) checkDeclared(d *state.Decl, at int) {
 // named is the Receives of the named outputs.
 func (n *node) named(w *wiring) map[string]any {
 	out := make(map[string]any, len(n.outputs))
-	for name, o := range n.outputs {
-		out[name] = o.(output).receiver(w)
+	for _, name := range slices.Sorted(maps.Keys(n.outputs)) { // in an order that makes timers further down fire alike each time
+		out[name] = n.outputs[name].(output).receiver(w)
 	}
 	return out
 }

@@ -38,13 +38,16 @@ func repartition[K comparable, V any](s *stream[K, V], name string, partition fu
 	o.name = name + "-repartition-filter"
 	filter := add[K, V](b, o.name, o, s.at.node)
 	s.at.attach(func(w *wiring) engine.Receive[K, V] {
-		if filter.nullKeysWanted() {
+		if filter.passNulls {
 			return filter.receive(w)
 		}
 		return operator.DropNullKeys(w.task, filter.run, filter.receive(w))
 	})
 	x := &crossing[K, V]{key: s.key, value: s.value}
-	b.later = append(b.later, func() { x.resolve(filter.node) })
+	b.later = append(b.later, func() {
+		x.resolve(filter.node)
+		filter.passNulls = filter.nullKeysWanted()
+	})
 
 	sink := add[K, V](b, name+"-repartition-sink", o, filter.node)
 	sink.kind, sink.topic = sinkNode, topic

@@ -77,16 +77,24 @@ func (b *Builder) checkStores() {
 			s.ready()
 		}
 	}
+	// Neither the plain name, by which a store is asked for, nor that of its changelog may be given twice.
 	first := make(map[string]*state.Decl)
+	claim := func(d *state.Decl, at int) {
+		for _, name := range []string{"name " + d.Name, "topic " + d.Full()} {
+			if was := first[name]; was == nil {
+				first[name] = d
+			} else if was != d {
+				b.faults.add(at, d.Name, fmt.Sprintf("two stores have this name; the other is declared at %s", was.Place), "give one of them another name, or use one handle in both places", d.Place)
+				return
+			}
+		}
+	}
+	for _, s := range b.stores {
+		claim(s.decl, s.node.id)
+	}
 	for _, n := range b.nodes {
 		for _, d := range n.stores {
-			was, ok := first[d.Full()]
-			switch {
-			case !ok:
-				first[d.Full()] = d
-			case was != d:
-				n.b.faults.add(n.id, d.Name, fmt.Sprintf("two stores have this name; the other is declared at %s", was.Place), "give one of them another name, or use one handle in both places", d.Place)
-			}
+			claim(d, n.id)
 		}
 	}
 }
