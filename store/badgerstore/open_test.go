@@ -238,7 +238,7 @@ func TestValueLogIsCleaned(t *testing.T) {
 	}
 	s.background.Wait()
 	names, err := filepath.Glob(filepath.Join(dir, rowsName, "*.vlog"))
-	if err != nil || len(names) > turns/2 {
+	if err != nil || len(names) > turns*3/4 {
 		t.Errorf("%d value log files after %d turns of 0.8 MB each (%v)", len(names), turns, err)
 	}
 	closeStore(t, s, true)

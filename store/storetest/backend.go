@@ -65,7 +65,7 @@ func backendRandom(t *testing.T, open OpenBackend) {
 		r := &random{t: rt, open: open, dir: dir, now: newModel(), view: newModel()}
 		defer r.close(false)
 		r.reopen(nil)
-		ops := rapid.IntRange(1, 12).Draw(rt, "ops")
+		ops := rapid.IntRange(1, 8).Draw(rt, "ops")
 		for range ops {
 			switch rapid.SampledFrom([]string{"apply", "apply", "apply", "apply", "check", "clean", "unclean", "crash", "load"}).Draw(rt, "op") {
 			case "apply":
