@@ -108,7 +108,7 @@ func (b *bench) config() Config {
 	return Config{
 		Group: testGroup, TransactionalID: testTxnID, Identity: b.member.get, TopicID: b.topicID,
 		Timeout: 10 * time.Second, GenerationWait: 200 * time.Millisecond,
-		Client: []kgo.Opt{kgo.SeedBrokers(b.k.ListenAddrs()...), kgo.Dialer(b.cut.dialer(b.dial)), kgo.RequestRetries(1),
+		Client: []kgo.Opt{kgo.SeedBrokers(b.k.ListenAddrs()...), kgo.Dialer(b.cut.dialer(b.dial)), kgo.RequestRetries(1), kgo.ProducerBatchCompression(kgo.NoCompression()),
 			kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NoResetOffset())},
 	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	seeds     = flag.Int("seeds", 12, "how many runs of random faults")
+	seeds     = flag.Int("seeds", 8, "how many runs of random faults")
 	firstSeed = flag.Uint64("seed", 1, "the first of them")
 )
 
