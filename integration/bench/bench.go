@@ -177,7 +177,7 @@ func (s *session) scenario(ctx context.Context, name string, contenders []conten
 	if err != nil {
 		return err
 	}
-	if err := createTopics(ctx, s.cl, in.Partitions, d.topics...); err != nil {
+	if err := s.cluster.CreateTopics(ctx, int32(in.Partitions), d.topics...); err != nil {
 		return fmt.Errorf("input of %s: %w", name, err)
 	}
 	defer func() {

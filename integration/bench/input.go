@@ -8,7 +8,6 @@ import (
 	"hash/fnv"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -124,14 +123,4 @@ func hashOutput(key, value []byte) uint64 {
 	h.Write(key)
 	h.Write(value)
 	return h.Sum64()
-}
-
-// createTopics makes topics that keep every record, whatever its event time.
-func createTopics(ctx context.Context, cl *kgo.Client, partitions int, topics ...string) error {
-	forever := "-1"
-	resp, err := kadm.NewClient(cl).CreateTopics(ctx, int32(partitions), -1, map[string]*string{"retention.ms": &forever}, topics...)
-	if err != nil {
-		return err
-	}
-	return resp.Error()
 }

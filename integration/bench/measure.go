@@ -33,7 +33,7 @@ func (s *session) newJob(ctx context.Context, c contender, scenario, guarantee s
 		Brokers: s.cluster.Seeds(), Scenario: scenario, Guarantee: guarantee, Threads: s.o.Threads, AppID: app, StateDir: filepath.Join(s.work, app),
 		In: in, Out: app + ".out", Partitions: s.o.Input.Partitions,
 	}}
-	if err := createTopics(ctx, s.cl, s.o.Input.Partitions, j.flags.Out); err != nil {
+	if err := s.cluster.CreateTopics(ctx, int32(s.o.Input.Partitions), j.flags.Out); err != nil {
 		return job{}, err
 	}
 	return j, os.MkdirAll(j.flags.StateDir, 0o755)

@@ -2,11 +2,13 @@ package kafka_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/kolkstreams/kolk/integration/kafka"
@@ -86,6 +88,14 @@ func TestConnectToNothing(t *testing.T) {
 	defer cancel()
 	if _, err := kafka.Connect(ctx, "127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
 		t.Errorf("error %v, want one that names the address", err)
+	}
+}
+
+func TestTopicsThatExistAreRefused(t *testing.T) {
+	c := kafka.Shared(t)
+	topic := c.Topic(t, c.Name(t), 1)
+	if err := c.CreateTopics(t.Context(), 1, topic); !errors.Is(err, kerr.TopicAlreadyExists) || !strings.Contains(err.Error(), topic) {
+		t.Errorf("error %v, want that %s exists", err, topic)
 	}
 }
 

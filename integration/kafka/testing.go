@@ -127,13 +127,13 @@ func (c *Cluster) forget(ctx context.Context, prefix string) error {
 	return err
 }
 
-// Topic creates a topic that keeps its records whatever their age, replicated as widely as the cluster's default, and returns its name.
+// Topic creates a topic as CreateTopics does, and returns its name.
 func (c *Cluster) Topic(t testing.TB, name string, partitions int32) string {
 	t.Helper()
-	cl := c.Client(t)
-	forever := "-1"
-	if _, err := kadm.NewClient(cl).CreateTopic(t.Context(), partitions, -1, map[string]*string{"retention.ms": &forever}, name); err != nil {
-		t.Fatalf("create topic %s: %v", name, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := c.CreateTopics(ctx, partitions, name); err != nil {
+		t.Fatal(err)
 	}
 	return name
 }
