@@ -103,6 +103,11 @@ func mapped[K comparable, V, V2 any](f func(r *engine.Rec, k K, v V) (v2 V2, ok,
 				return
 			}
 		}
+		if skipAbsent && to.Old && to.Rows != nil && !out.HasNew {
+			if _, _, had := to.Rows.Lookup(k); !had {
+				return
+			}
+		}
 		switch {
 		case to.Rows != nil:
 			t.At(n)
