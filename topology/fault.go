@@ -40,6 +40,9 @@ type found struct {
 type faults []found
 
 func (f *faults) add(at int, node, problem, remedy, source string) {
+	if node == "" {
+		node = "(no name)"
+	}
 	*f = append(*f, found{Fault{node, problem, remedy, source}, at})
 }
 

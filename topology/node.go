@@ -93,7 +93,7 @@ func add[K comparable, V any](b *Builder, name string, o settings, parents ...*n
 	}
 	if problem := badName(name); problem != "" {
 		p.fault(problem, nameRemedy)
-	} else if first := b.names[name]; first != nil {
+	} else if first := b.names[name]; first != nil && !o.derived {
 		p.fault("the name is taken by the node at "+first.run.Place, "give one of them another name")
 	} else {
 		b.names[name] = p.node

@@ -184,6 +184,7 @@ type settings struct {
 	place           string
 	name            string
 	named           bool // a name was given, even if it is a bad one
+	derived         bool // the name comes from that of a topic, which is checked
 	onError         engine.Policy
 	onDrop          []engine.DropRule
 	start           engine.Start

@@ -33,10 +33,8 @@ func repartition[K comparable, V any](s *stream[K, V], name string, partition fu
 	b := s.at.b
 	b.count += 3
 	topic := &engine.Topic{Name: name, Repartition: true}
-	o.named = true
-
-	o.name = name + "-repartition-filter"
-	filter := add[K, V](b, o.name, o, s.at.node)
+	o.derived = true
+	filter := add[K, V](b, name+"-repartition-filter", o, s.at.node)
 	s.at.attach(func(w *wiring) engine.Receive[K, V] {
 		if filter.passNulls {
 			return filter.receive(w)

@@ -10,7 +10,7 @@ type Split[K comparable, V any] struct {
 	s    *stream[K, V]
 	at   *node
 	ways []way[K, V]
-	rest bool
+	rest *place[K, V]
 }
 
 // way is one branch: take is nil for what is left over.
@@ -53,12 +53,12 @@ func (s *Split[K, V]) Rest() Stream[K, V] {
 	if s.s == nil {
 		return Stream[K, V]{}
 	}
-	out := s.branch("default", nil)
-	if s.rest {
-		out.fault("Rest was called twice", "keep the stream that the first call returned, and use it twice")
+	if s.rest != nil {
+		s.at.b.faults.add(len(s.at.b.nodes), s.at.run.Name, "Rest was called twice", "keep the stream that the first call returned, and use it twice", caller())
+	} else {
+		s.rest = s.branch("default", nil)
 	}
-	s.rest = true
-	return Stream[K, V]{s.s.moved(out)}
+	return Stream[K, V]{s.s.moved(s.rest)}
 }
 
 func (s *Split[K, V]) branch(name string, take func(K, V) bool) *place[K, V] {
