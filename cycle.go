@@ -55,6 +55,7 @@ func (w *worker) endedAs(out exactlyonce.Outcome, committing bool) bool {
 		w.replays = 0
 		w.slow = slowRecord{}
 		w.in.status.count(1, 0)
+		w.news = true
 		w.in.status.notice(Notice{Subject: w.subject()})
 		w.checkpoints()
 		return true

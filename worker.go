@@ -44,6 +44,7 @@ type worker struct {
 	now     atomic.Int64 // the clock, ms, read once a loop; openers ask for it too
 	began   time.Time    // of what the next commit ends
 	told    time.Time    // when Health was last told
+	news    bool         // there was a commit since
 	records int64
 	slow    slowRecord
 	rolled  error // what went wrong in a rollback
@@ -69,6 +70,7 @@ const (
 	pauseAbove   = 10000 // records that wait in a task's queue; fetching goes on below half of it
 	runLength    = 256   // records of one task before the next one's turn
 	reportEvery  = time.Second
+	tellEvery    = 250 * time.Millisecond // Health
 	longestSleep = time.Second
 )
 
@@ -271,6 +273,9 @@ func (w *worker) idle() time.Duration {
 	if w.moved() || !w.driver.OpenSince().IsZero() {
 		wait = min(wait, w.in.c.CommitEvery-time.Since(w.began))
 	}
+	if w.news {
+		wait = min(wait, tellEvery-time.Since(w.told))
+	}
 	for _, t := range w.tasks {
 		if next := t.NextWall(); next < w.wall()+wait.Milliseconds() {
 			wait = time.Duration(next-w.wall()) * time.Millisecond
@@ -436,12 +441,12 @@ func (w *worker) drop(t *task) {
 	t.shut()
 }
 
-// report tells Health, about once a second.
+// report tells Health, about four times a second.
 func (w *worker) report(now bool) {
-	if !now && time.Since(w.told) < reportEvery {
+	if !now && time.Since(w.told) < tellEvery {
 		return
 	}
-	w.told = time.Now()
+	w.told, w.news = time.Now(), false
 	for _, t := range w.tasks {
 		w.in.status.report(t.health())
 	}
