@@ -3,7 +3,7 @@ package serde_test
 import (
 	"bytes"
 	"encoding/hex"
-	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -172,8 +172,10 @@ func TestBuiltin(t *testing.T) {
 // faulty cannot be compared, as it holds a slice.
 type faulty struct{ list []int }
 
-func (faulty) Encode(dst []byte, v int) ([]byte, error) { return dst, errors.New("never") }
-func (faulty) Decode([]byte) (int, error)               { return 0, errors.New("never") }
+func (f faulty) Encode(dst []byte, v int) ([]byte, error) {
+	return dst, fmt.Errorf("never: %v", f.list)
+}
+func (f faulty) Decode([]byte) (int, error) { return 0, fmt.Errorf("never: %v", f.list) }
 
 func TestSameAndName(t *testing.T) {
 	type order struct{ ID int }
