@@ -45,6 +45,7 @@ type Driver struct {
 	pending []*entry // written by the open transaction
 	drops   []Dropped
 	kept    int // how many of the drops are committed
+	aborts  int
 	closing bool
 	failed  bool
 }

@@ -103,12 +103,13 @@ func TestLossesChangeNothing(t *testing.T) {
 		at := int64(0)
 		for range rapid.IntRange(1, 30).Draw(rt, "records") {
 			at += rapid.Int64Range(1, 40).Draw(rt, "later")
+			late := rapid.SampledFrom([]int64{0, 0, 0, 30, 200}).Draw(rt, "late")
 			key := rapid.SampledFrom([]string{"group0", "group1", "group2", "a", "b"}).Draw(rt, "key")
 			value := rapid.Int64Range(0, 20).Draw(rt, "value")
 			toNames := rapid.IntRange(0, 3).Draw(rt, "to names") == 0
 			deleted := toNames && rapid.IntRange(0, 3).Draw(rt, "deleted") == 0
 			for _, d := range []*topologytest.Driver{straight, lossy} {
-				switch when := d.At(time.Duration(at) * time.Millisecond); {
+				switch when := d.At(time.Duration(at-late) * time.Millisecond); {
 				case deleted:
 					d.Input(names).SendNullAt(when, key)
 				case toNames:
