@@ -118,6 +118,7 @@ func TestOtherVectors(t *testing.T) {
 }
 
 func TestPrint(t *testing.T) {
+	t.Setenv("KOLK_PARITY", "")
 	var good []Family
 	for _, name := range Required {
 		good = append(good, Family{Name: name, Passed: 2, Total: 2})
@@ -131,6 +132,10 @@ func TestPrint(t *testing.T) {
 	}
 	if err := Print(&out, good[1:], 1); err == nil || !strings.Contains(err.Error(), "stateless") {
 		t.Errorf("a family that is not there: %v", err)
+	}
+	t.Setenv("KOLK_PARITY", t.TempDir())
+	if err := Print(&out, good[1:], 1); err != nil {
+		t.Errorf("a family that other vectors do not have: %v", err)
 	}
 	out.Reset()
 	good[2].Passed, good[2].Failures = 0, []Failure{{"a", "x"}, {"b", "y"}}

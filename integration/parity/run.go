@@ -76,10 +76,15 @@ func RunFamily(vectors fs.FS, name string) (Family, error) {
 	return f, nil
 }
 
-// Print writes a line for each family, and up to most failures of each. It returns an error if a required family did not pass as a whole, or is not
-// there.
+// Print writes a line for each family, and up to most failures of each. It returns an error if a required family did not pass as a whole. One that is
+// not there counts as not passed, but not if the vectors are others than ours.
 func Print(w io.Writer, families []Family, most int) error {
 	missing := slices.Clone(Required)
+	if others() {
+		missing = slices.DeleteFunc(missing, func(name string) bool {
+			return !slices.ContainsFunc(families, func(f Family) bool { return f.Name == name })
+		})
+	}
 	for _, f := range families {
 		note := ""
 		if f.Unsupported > 0 {

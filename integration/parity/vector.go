@@ -75,9 +75,12 @@ type Stored struct {
 	Time  int64 `json:"ts"` // -1 if the store keeps none
 }
 
+// others says that KOLK_PARITY names other vectors.
+func others() bool { return os.Getenv("KOLK_PARITY") != "" }
+
 // Vectors are where the vectors lie: in the directory that KOLK_PARITY names, or in this package.
 func Vectors() (fs.FS, error) {
-	if dir := os.Getenv("KOLK_PARITY"); dir != "" {
+	if dir := os.Getenv("KOLK_PARITY"); others() {
 		info, err := os.Stat(dir)
 		if err == nil && !info.IsDir() {
 			err = errors.New("not a directory")
