@@ -21,6 +21,24 @@ type cluster struct {
 	application string
 }
 
+// ping asks whether there is a broker.
+func (c cluster) ping(ctx context.Context, client *kgo.Client) error {
+	ctx, stop := context.WithTimeoutCause(ctx, answer, fmt.Errorf("no answer within %v", answer))
+	defer stop()
+	return c.explain(ctx, client.Ping(ctx))
+}
+
+// explain adds to an error what it is about, and says why if it is only that ctx has ended.
+func (c cluster) explain(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return fmt.Errorf("kafka at %s: %w", c.addr, err)
+}
+
 // fill makes the topics and writes the data into them.
 func (c cluster) fill(ctx context.Context, client *kgo.Client, topics job.Topics, flights []data.Flight, airports []data.Airport) error {
 	ctx, stop := context.WithTimeoutCause(ctx, answer, fmt.Errorf("no answer within %v", answer))
@@ -29,13 +47,7 @@ func (c cluster) fill(ctx context.Context, client *kgo.Client, topics job.Topics
 	if err == nil {
 		err = job.Produce(ctx, client, topics, flights, airports)
 	}
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return fmt.Errorf("kafka at %s: %w", c.addr, context.Cause(ctx))
-	}
-	return fmt.Errorf("kafka at %s: %w", c.addr, err)
+	return c.explain(ctx, err)
 }
 
 // cleanUp deletes the application's topics and its group, also if the demo was interrupted.

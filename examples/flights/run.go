@@ -71,6 +71,9 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	defer client.Close()
 	application := "flights-" + strings.ToLower(rand.Text()[:8])
 	c := cluster{adm: kadm.NewClient(client), addr: addr, application: application}
+	if err := c.ping(ctx, client); err != nil {
+		return err
+	}
 	if o.kafka != "" && !o.keep {
 		defer func() { err = errors.Join(err, c.cleanUp(out)) }()
 	}
