@@ -1,0 +1,147 @@
+package chaos
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// history is what a topic says of a row.
+type history struct {
+	last    Value
+	records int64
+	faults  []string // what cannot be, in order of offsets
+}
+
+// take adds a record. Updates of an output count up one by one; those of a changelog, which has the last of each commit, just up.
+func (h *history) take(r *kgo.Record, v Value, exact, changelog bool) {
+	want := h.last.N + 1
+	if exact && (v.N < want || (v.N > want && !changelog)) {
+		h.faults = append(h.faults, fmt.Sprintf("%s/%d@%d: update %d follows %d", r.Topic, r.Partition, r.Offset, v.N, h.last.N))
+	}
+	h.last = v
+	h.records++
+}
+
+// histories reads a topic whose rows are those of an output.
+func histories(ctx context.Context, seeds []string, j Job, output, topic string, exact bool) (map[Row]*history, error) {
+	all := make(map[Row]*history)
+	err := readAll(ctx, seeds, topic, func(r *kgo.Record) error {
+		row, v, err := j.Row(output, r.Key, r.Value)
+		if err != nil {
+			return err
+		}
+		h := all[row]
+		if h == nil {
+			h = new(history)
+			all[row] = h
+		}
+		h.take(r, v, exact, topic != output)
+		return nil
+	})
+	return all, err
+}
+
+// Comparison is how the results of a run stand to the batch.
+type Comparison struct {
+	Rows, Updates int64 // of the batch
+	Replayed      int64 // updates that were processed beyond those of the batch
+	Doubled       int64 // of them, those that results show: 0 under exactly-once
+	Differences   []string
+}
+
+// Equal is whether nothing differs.
+func (c Comparison) Equal() bool { return len(c.Differences) == 0 }
+
+// String is the comparison in a line, and a line for each difference, up to some.
+func (c Comparison) String() string {
+	if c.Equal() {
+		s := fmt.Sprintf("equal: %d rows, %d updates; %d were processed again", c.Rows, c.Updates, c.Replayed)
+		if c.Doubled > 0 {
+			s += fmt.Sprintf(", %d of them counted twice, as at-least-once may", c.Doubled)
+		}
+		return s
+	}
+	s := fmt.Sprintf("DIFFERENT: %d differences in %d rows, %d updates", len(c.Differences), c.Rows, c.Updates)
+	for i, d := range c.Differences {
+		if i == 30 {
+			return s + "\n  and more"
+		}
+		s += "\n  " + d
+	}
+	return s
+}
+
+func byName(a, b Row) int { return cmp.Or(cmp.Compare(a.Output, b.Output), cmp.Compare(a.Key, b.Key)) }
+
+// compare reads what an application has left behind, and says how it differs from the job's batch. seen are the counters of all its instances.
+func compare(ctx context.Context, seeds []string, j Job, guarantee string, seen []int64) (c Comparison, err error) {
+	exact := guarantee == ExactlyOnce
+	want := j.Want()
+	c.Rows = int64(len(want))
+	differ := func(format string, args ...any) { c.Differences = append(c.Differences, fmt.Sprintf(format, args...)) }
+	inResult := make([]int64, j.Slots()) // updates that results show, by slot
+	for output, log := range j.Outputs() {
+		out, err := histories(ctx, seeds, j, output, output, exact)
+		if err != nil {
+			return c, err
+		}
+		rows, err := histories(ctx, seeds, j, output, log, exact)
+		if err != nil {
+			return c, err
+		}
+		for _, row := range slices.SortedFunc(maps.Keys(want), byName) {
+			if row.Output != output {
+				continue
+			}
+			c.check(j, row, want[row], out[row], rows[row], exact, differ, inResult)
+			delete(out, row)
+			delete(rows, row)
+		}
+		for row := range out {
+			differ("%v: in the output, and not in the batch", row)
+		}
+		for row := range rows {
+			differ("%v: in the changelog, and not in the batch", row)
+		}
+	}
+	for slot, n := range inResult {
+		if n > seen[slot] {
+			differ("results of slot %d show %d updates, but only %d were processed", slot, n, seen[slot])
+		}
+		c.Replayed += seen[slot]
+	}
+	c.Replayed -= c.Updates
+	return c, nil
+}
+
+// check compares one row.
+func (c *Comparison) check(j Job, row Row, want Value, out, log *history, exact bool, differ func(string, ...any), inResult []int64) {
+	c.Updates += want.N
+	if out == nil {
+		out = new(history)
+	}
+	if log == nil {
+		log = new(history)
+	}
+	for _, f := range append(out.faults, log.faults...) {
+		differ("%v: %s", row, f)
+	}
+	inResult[j.Slot(row)] += log.last.N
+	c.Doubled += log.last.N - want.N
+	if log.last != out.last {
+		differ("%v: the changelog ends with %v, the output with %v", row, log.last, out.last)
+	}
+	switch {
+	case exact && log.last != want:
+		differ("%v: is %v, want %v", row, log.last, want)
+	case exact && out.records != want.N:
+		differ("%v: %d records in the output, want %d", row, out.records, want.N)
+	case log.last.N < want.N:
+		differ("%v: is %v, less than %v", row, log.last, want)
+	}
+}
