@@ -49,6 +49,7 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
+	signal.Ignore(syscall.SIGPIPE) // `| head` must not keep it from cleaning up
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	exit(run(ctx, o, os.Stdout))
