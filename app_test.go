@@ -156,7 +156,7 @@ func TestRunsOnce(t *testing.T) {
 		if err := r.stop(); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.app.Run(t.Context()); !errors.Is(err, ErrClosed) {
+		if err := r.app.Run(w.t.Context()); !errors.Is(err, ErrClosed) {
 			t.Errorf("second Run: %v", err)
 		}
 	})
@@ -174,10 +174,7 @@ func TestRefusedStarts(t *testing.T) {
 		"changelog with other partitions": {map[string]int32{"words": 2, "totals": 1, "app-counts-changelog": 3}, nil,
 			[]string{"app-counts-changelog", "3", "2"}},
 		"changelog that deletes": {map[string]int32{"words": 2, "totals": 1}, func(w *world) {
-			policy := "delete"
-			if _, err := w.adm.CreateTopic(w.t.Context(), 2, 1, map[string]*string{"cleanup.policy": &policy}, "app-counts-changelog"); err != nil {
-				w.t.Fatal(err)
-			}
+			w.create("app-counts-changelog", 2, "cleanup.policy", "delete")
 		}, []string{"app-counts-changelog", "cleanup.policy", "kafka-configs"}},
 	} {
 		t.Run(name, func(t *testing.T) {

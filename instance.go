@@ -15,6 +15,7 @@ import (
 	"github.com/kolkstreams/kolk/rebalance"
 	"github.com/kolkstreams/kolk/store/badgerstore"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -124,6 +125,7 @@ func (in *instance) workerOptions(index int) []kgo.Opt {
 		kgo.FetchMaxBytes(8 << 20), kgo.FetchMaxPartitionBytes(1 << 20), kgo.FetchMaxWait(500 * time.Millisecond),
 	}, append(in.options(fmt.Sprintf("worker-%d", index)),
 		kgo.MetadataMinAge(20*time.Millisecond), // also the wait for markers of the last transaction
+		kgo.ProducerBatchMaxBytesFn(in.topics.batchLimit),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.KeepControlRecords())...)
 }
 
@@ -147,6 +149,24 @@ func (in *instance) connect() error {
 		select {
 		case <-ctx.Done():
 		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// patiently calls f again while its error is one that passes: a new cluster takes a while to have a group coordinator.
+func (in *instance) patiently(ctx context.Context, what string, f func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, connectWithin)
+	defer cancel()
+	for {
+		err := f()
+		if err == nil || !kerr.IsRetriable(err) {
+			return err
+		}
+		in.log.Debug("not available yet", "what", what, "error", err)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }

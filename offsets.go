@@ -133,7 +133,11 @@ func (in *instance) readOffsets(ctx context.Context, parts []exactlyonce.TopicPa
 		// Nothing is fenced: what is open may be another instance's that runs well.
 		return exactlyonce.StableOffsets(ctx, in.client, in.c.Application, parts, exactlyonce.StableOptions{TopicID: in.topics.id})
 	}
-	got, err := in.adm.FetchOffsets(ctx, in.c.Application)
+	var got kadm.OffsetResponses
+	err := in.patiently(ctx, "committed offsets", func() (err error) {
+		got, err = in.adm.FetchOffsets(ctx, in.c.Application)
+		return err
+	})
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) { // a group that is not there yet has no offsets
 		return nil, fmt.Errorf("committed offsets of group %s: %w", in.c.Application, err)
 	}

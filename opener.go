@@ -270,12 +270,16 @@ func (in *instance) stateful() (n int) {
 
 // fits compares the stores with those that wrote the state.
 func (o *opener) fits() error {
-	t := o.task
+	t, in := o.task, o.in
 	for _, i := range t.parts {
 		for name, was := range o.metas[i].Hashes {
 			is, ok := t.prints[name]
 			if !ok {
 				continue // a store that is gone leaves its changelog behind
+			}
+			if log, ok := o.logOf(name); ok && !in.c.AllowMovedOffsets && !engine.SameLog(was, in.topics.id(log)) {
+				return fmt.Errorf("%w: store %q: its changelog %s was deleted and made anew, so what was counted before is gone from it; reset the application's offsets, internal topics and StateDir together, or start once with Config.AllowMovedOffsets to go on with what the changelog holds",
+					ErrIncompatible, name, log)
 			}
 			if diff := engine.Differ(o.saved.Print[name], was, is); diff != "" {
 				return fmt.Errorf("%w: store %q: %s; go back, or declare the store with store.Version(n+1), which starts it empty under a new name", ErrIncompatible, name, diff)
@@ -283,6 +287,16 @@ func (o *opener) fits() error {
 		}
 	}
 	return nil
+}
+
+// logOf is the changelog of a store, by its full name; false if it is a source topic.
+func (o *opener) logOf(store string) (string, bool) {
+	for _, d := range o.task.sub.Stores {
+		if d.Full() == store && d.Source == "" {
+			return o.task.log(d), true
+		}
+	}
+	return "", false
 }
 
 // start tells the task where its inputs go on.

@@ -56,6 +56,9 @@ func newTask(w *worker, key rebalance.Task, sub *engine.Sub) *task {
 	for _, d := range sub.Stores {
 		t.prints[d.Full()] = engine.Print(d)
 		t.hashes[d.Full()] = engine.Hash(t.prints[d.Full()])
+		if d.Source == "" {
+			t.hashes[d.Full()] |= engine.LogHash(w.in.topics.id(t.log(d)))
+		}
 	}
 	t.next = make([]int64, len(sub.Stores))
 	t.applied = make([]int64, len(sub.Stores))
@@ -255,6 +258,7 @@ func (t *task) shut() {
 			clean = false
 			log.Warn("checkpoint at close failed; what it lacks will be read from the changelog", "error", err)
 		}
+		t.Release()
 		if t.disk != nil && clean {
 			t.worker.in.dir.setReach(t.sub.Owner, t.key.Partition, t.reach.Load())
 		}

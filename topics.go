@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -22,6 +25,7 @@ type topics struct {
 	ids        map[string][16]byte
 	unknown    map[string]time.Time // when a topic was last asked for in vain
 	tombstones map[string]time.Duration
+	largest    map[string]int32 // the largest batch that a topic takes, bytes
 }
 
 // askAgain is how long a topic that does not exist is not asked for again.
@@ -29,7 +33,7 @@ const askAgain = 5 * time.Second
 
 // find looks the user's topics up, works out the internal ones, creates those that are missing and checks the rest. Its error joins all that is wrong.
 func (a *App) find(ctx context.Context, adm *kadm.Client) (*topics, error) {
-	c, t := &a.config, &topics{adm: adm, counts: make(map[string]int32), ids: make(map[string][16]byte), unknown: make(map[string]time.Time), tombstones: make(map[string]time.Duration)}
+	c, t := &a.config, &topics{adm: adm, counts: make(map[string]int32), ids: make(map[string][16]byte), unknown: make(map[string]time.Time), tombstones: make(map[string]time.Duration), largest: make(map[string]int32)}
 	if err := t.users(ctx, a.graph, c.Application); err != nil {
 		return nil, err
 	}
@@ -67,8 +71,41 @@ func (a *App) find(ctx context.Context, adm *kadm.Client) (*topics, error) {
 			c.Logger.Warn("internal topic differs from what kolk would create", "topic", name, "difference", note)
 		}
 	}
-	return t, nil
+	return t, t.limits(ctx)
 }
+
+// limits looks up how large a batch each topic takes. Batches are made no larger, so that a record that is refused is refused alone.
+func (t *topics) limits(ctx context.Context) error {
+	names := slices.Sorted(maps.Keys(t.counts))
+	configs, err := t.adm.DescribeTopicConfigs(ctx, names...)
+	if err != nil {
+		return fmt.Errorf("look up configurations of topics: %w", err)
+	}
+	for _, c := range configs {
+		for _, kv := range c.Configs {
+			if n, err := strconv.ParseInt(kv.MaybeValue(), 10, 32); kv.Key == "max.message.bytes" && err == nil && n > 0 {
+				t.largest[c.Name] = int32(n)
+			}
+		}
+	}
+	return nil
+}
+
+// batchLimit is the largest batch for a topic, in bytes before compression.
+func (t *topics) batchLimit(topic string) int32 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := t.largest[topic]; n > 0 {
+		return min(n, maxBatch)
+	}
+	return defaultBatch
+}
+
+// Kafka's default for the largest batch, and what any request may hold.
+const (
+	defaultBatch = 1_000_012
+	maxBatch     = 64 << 20
+)
 
 // compacted checks the topics that tables are restored from: deleted records would be lost rows.
 func (t *topics) compacted(ctx context.Context, g *engine.Graph) error {
@@ -125,7 +162,7 @@ func (t *topics) users(ctx context.Context, g *engine.Graph, app string) error {
 	for _, name := range g.DeadLetters {
 		add(name, "written with dead letters")
 	}
-	found, err := t.adm.ListTopics(ctx, names...)
+	found, err := t.list(ctx, names)
 	if err != nil {
 		return fmt.Errorf("look up topics: %w", err)
 	}
@@ -143,6 +180,25 @@ func (t *topics) users(ctx context.Context, g *engine.Graph, app string) error {
 		t.counts[name], t.ids[name] = int32(len(d.Partitions)), d.ID
 	}
 	return errors.Join(faults...)
+}
+
+// list looks topics up. One that is missing is looked for a little longer: a broker learns of a new topic later than who created it.
+func (t *topics) list(ctx context.Context, names []string) (kadm.TopicDetails, error) {
+	for until := time.Now().Add(3 * time.Second); ; {
+		found, err := t.adm.ListTopics(ctx, names...)
+		missing := false
+		for _, d := range found {
+			missing = missing || errors.Is(d.Err, kerr.UnknownTopicOrPartition)
+		}
+		if err != nil || !missing || time.Now().After(until) {
+			return found, err
+		}
+		select {
+		case <-ctx.Done():
+			return found, ctx.Err()
+		case <-time.After(250 * time.Millisecond):
+		}
+	}
 }
 
 // partitions is the number of partitions of a topic; 0 if there is no such topic. A topic that is asked for the first time is looked up.

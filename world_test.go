@@ -3,8 +3,8 @@ package kolk
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -19,6 +19,7 @@ import (
 	"github.com/kolkstreams/kolk/store"
 	"github.com/kolkstreams/kolk/topology"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -145,12 +146,18 @@ func (w *world) start(b *topology.Builder, c Config) *running {
 
 // failed waits until Run ends by itself.
 func (r *running) failed() error {
+	r.w.t.Helper()
+	late := time.After(10 * time.Minute)
 	for {
 		h, changed := r.app.status.snapshot()
 		if h.State == Failed || h.State == Stopped {
 			return r.stop()
 		}
-		<-changed
+		select {
+		case <-changed:
+		case <-late:
+			r.w.t.Fatalf("the application goes on: %+v", h)
+		}
 	}
 }
 
@@ -174,6 +181,18 @@ func (w *world) send(topic string, pairs ...string) {
 		if err := w.cl.ProduceSync(w.t.Context(), r).FirstErr(); err != nil {
 			w.t.Fatal(err)
 		}
+	}
+}
+
+// create makes a topic with configurations, given as key and value in turn.
+func (w *world) create(topic string, partitions int32, config ...string) {
+	w.t.Helper()
+	configs := make(map[string]*string)
+	for i := 0; i < len(config); i += 2 {
+		configs[config[i]] = &config[i+1]
+	}
+	if _, err := w.adm.CreateTopic(w.t.Context(), partitions, 1, configs, topic); err != nil {
+		w.t.Fatal(err)
 	}
 }
 
@@ -237,7 +256,7 @@ func (w *world) settled(app string, topics ...string) {
 	for range 3000 {
 		lag := int64(0)
 		committed, err := w.adm.FetchOffsets(w.t.Context(), app)
-		if err != nil {
+		if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 			w.t.Fatal(err)
 		}
 		ends, err := w.adm.ListCommittedOffsets(w.t.Context(), topics...)
@@ -291,5 +310,3 @@ func countingValues() *topology.Builder {
 	b.Stream(words).GroupBy(func(_, v string) string { return v }).Count("counts", store.FiniteKeys(1000)).To(totals)
 	return b
 }
-
-var discard = slog.New(slog.NewTextHandler(io.Discard, nil))

@@ -17,7 +17,7 @@ func Print(d *state.Decl) string {
 // fields are the names in a Print, in the order in which Hash packs them: 16 bits each, from the top.
 var fields = []string{"kind", "key", "value"}
 
-// Hash is a Print in 64 bits: 16 for each field, so that a difference can be named without the text.
+// Hash is a Print in the upper 48 of 64 bits: 16 for each field, so that a difference can be named without the text. The rest is for LogHash.
 func Hash(print string) uint64 {
 	var out uint64
 	for i, name := range fields {
@@ -36,6 +36,19 @@ func field(print, name string) string {
 		}
 	}
 	return ""
+}
+
+// LogHash is the lower 16 bits beside a Hash: they tell a changelog from one of the same name that was made anew. It is never 0.
+func LogHash(topicID [16]byte) uint64 {
+	h := fnv.New32a()
+	h.Write(topicID[:])
+	sum := h.Sum32()
+	return uint64(uint16(sum^sum>>16)) | 1
+}
+
+// SameLog says whether a hash was made beside the changelog of this id. A hash without LogHash fits every one.
+func SameLog(hash uint64, topicID [16]byte) bool {
+	return uint16(hash) == 0 || uint16(hash) == uint16(LogHash(topicID))
 }
 
 // Differ names the fields in which two hashes differ, with their values where the texts are known; empty if they are equal. was may be the
