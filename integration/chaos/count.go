@@ -14,21 +14,29 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// countKeys is small, so that a key is updated often and a wrong row is met again.
-const countKeys = 2000
+// How many words there are: few, so that a row is updated often and a wrong one is met again, or as many as make a store large.
+const (
+	countKeys = 2000
+	wideKeys  = 1_000_000
+)
 
 // count counts words that arrive under other keys: each crosses a repartition topic.
 //
 //	in -> by word -> count -> out
 type count struct {
 	app    string
-	random *rand.Rand
+	keys   int
+	random *rand.Rand // nil: words come in turn
 	sent   int64
 	want   map[Row]Value
 }
 
 func newCount(application string, seed uint64) (Job, error) {
-	return &count{app: application, random: rand.New(rand.NewPCG(seed, 1)), want: make(map[Row]Value)}, nil
+	return &count{app: application, keys: countKeys, random: rand.New(rand.NewPCG(seed, 1)), want: make(map[Row]Value)}, nil
+}
+
+func newWide(application string, _ uint64) (Job, error) {
+	return &count{app: application, keys: wideKeys, want: make(map[Row]Value)}, nil
 }
 
 func (c *count) in() string  { return c.app + "-in" }
@@ -49,9 +57,9 @@ func (c *count) Topology(m Meter) (*topology.Topology, error) {
 	b.Stream(topology.NewTopic(c.in(), serde.String(), serde.String())).
 		SelectKey(func(_, word string) string { return word }).
 		Repartition("by-word").
-		ProcessValues("meter", func() *metered { return &metered{m: m} }).
+		ProcessValues("meter", func() *metered { return &metered{m: m, keys: c.keys} }).
 		GroupByKey().
-		Count("counts", store.FiniteKeys(countKeys)).
+		Count("counts", store.FiniteKeys(int64(c.keys))).
 		To(topology.NewTopic(c.out(), serde.String(), serde.Int64()))
 	return b.Build()
 }
@@ -59,12 +67,13 @@ func (c *count) Topology(m Meter) (*topology.Topology, error) {
 // metered tells the meter of the records that pass.
 type metered struct {
 	m    Meter
+	keys int
 	told bool
 }
 
 // Process implements processor.FixedKeyProcessor.
 func (p *metered) Process(ctx *processor.FixedKeyContext[string, string], r processor.FixedKeyRecord[string, string]) error {
-	key, err := wordNumber(r.Key())
+	key, err := wordNumber(r.Key(), p.keys)
 	if err != nil {
 		return err
 	}
@@ -79,20 +88,26 @@ func (p *metered) Process(ctx *processor.FixedKeyContext[string, string], r proc
 
 func word(n int) string { return "w" + strconv.Itoa(n) }
 
-func wordNumber(word string) (int, error) {
+func wordNumber(word string, keys int) (int, error) {
 	if len(word) < 2 {
 		return 0, fmt.Errorf("word %q has no number", word)
 	}
 	n, err := strconv.Atoi(word[1:])
-	if err == nil && (n < 0 || n >= countKeys) {
-		err = fmt.Errorf("word %q is not one of %d", word, countKeys)
+	if err == nil && (n < 0 || n >= keys) {
+		err = fmt.Errorf("word %q is not one of %d", word, keys)
 	}
 	return n, err
 }
 
 func (c *count) First() []*kgo.Record { return nil }
 
-func (c *count) Next() *kgo.Record { return c.record(word(c.random.IntN(countKeys))) }
+func (c *count) Next() *kgo.Record {
+	n := int(c.sent) % c.keys
+	if c.random != nil {
+		n = c.random.IntN(c.keys)
+	}
+	return c.record(word(n))
+}
 
 func (c *count) record(word string) *kgo.Record {
 	c.sent++
@@ -102,7 +117,7 @@ func (c *count) record(word string) *kgo.Record {
 }
 
 func (c *count) Touch() (all []*kgo.Record) {
-	for n := range countKeys {
+	for n := range c.keys {
 		if w := word(n); c.want[Row{c.out(), w}].N > 0 {
 			all = append(all, c.record(w))
 		}
@@ -119,10 +134,10 @@ func (c *count) Row(output string, key, value []byte) (Row, Value, error) {
 	return Row{output, string(key)}, Value{N: int64(binary.BigEndian.Uint64(value))}, nil
 }
 
-func (c *count) Slots() int { return countKeys }
+func (c *count) Slots() int { return c.keys }
 
 func (c *count) Slot(r Row) int {
-	n, err := wordNumber(r.Key)
+	n, err := wordNumber(r.Key, c.keys)
 	if err != nil {
 		return 0 // such a row is wrong anyway, and said to be
 	}

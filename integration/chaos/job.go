@@ -50,6 +50,7 @@ type Meter interface {
 var Jobs = map[string]func(application string, seed uint64) (Job, error){
 	"count":   newCount,
 	"flights": newFlights,
+	"wide":    newWide, // count, with a million rows
 }
 
 // NewJob makes a job by its name.

@@ -1,0 +1,151 @@
+package chaos
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// A comparison that finds nothing is worth nothing: each kind of difference is found.
+func TestDifferences(t *testing.T) {
+	row := Row{"app-out", "w1"}
+	records := func(values ...int64) *history {
+		h := new(history)
+		for i, n := range values {
+			h.take(&kgo.Record{Topic: "app-out", Offset: int64(i)}, Value{N: n}, true, false)
+		}
+		return h
+	}
+	log := func(values ...int64) *history {
+		h := new(history)
+		for i, n := range values {
+			h.take(&kgo.Record{Topic: "app-counts-changelog", Offset: int64(i)}, Value{N: n}, true, true)
+		}
+		return h
+	}
+	for name, c := range map[string]struct {
+		out, log *history
+		exact    bool
+		want     string // part of a difference; empty if there is none
+	}{
+		"right":                 {records(1, 2, 3), log(1, 3), true, ""},
+		"lost":                  {records(1, 2), log(2), true, "is {2 0}, want {3 0}"},
+		"doubled":               {records(1, 2, 3, 4), log(4), true, "is {4 0}, want {3 0}"},
+		"sent twice":            {records(1, 2, 2, 3), log(3), true, "update 2 follows 2"},
+		"left out":              {records(1, 3), log(3), true, "update 3 follows 1"},
+		"changelog goes back":   {records(1, 2, 3), log(3, 2, 3), true, "update 2 follows 3"},
+		"changelog is behind":   {records(1, 2, 3), log(2), true, "the changelog ends with {2 0}, the output with {3 0}"},
+		"no changelog":          {records(1, 2, 3), nil, true, "the changelog ends with {0 0}"},
+		"at least once":         {records(1, 2, 3, 4), log(4), false, ""},
+		"less than once":        {records(1, 2), log(2), false, "less than"},
+		"at least once, behind": {records(1, 2, 3, 4), log(3), false, "the changelog ends with"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j, err := newCount("app", 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			differ := func(format string, args ...any) { got = append(got, fmt.Sprintf(format, args...)) }
+			new(Comparison).check(j, row, Value{N: 3}, c.out, c.log, c.exact, differ, make([]int64, j.Slots()))
+			if text := strings.Join(got, "\n"); (c.want == "") != (text == "") || !strings.Contains(text, c.want) {
+				t.Errorf("differences %q, want %q", text, c.want)
+			}
+		})
+	}
+}
+
+func TestComparisonInWords(t *testing.T) {
+	c := Comparison{Rows: 2, Updates: 10, Replayed: 3, Doubled: 1}
+	if s := c.String(); !strings.HasPrefix(s, "equal: 2 rows, 10 updates") || !strings.Contains(s, "1 of them counted twice") {
+		t.Errorf("%s", s)
+	}
+	c.Differences = make([]string, 40)
+	if s := c.String(); !strings.HasPrefix(s, "DIFFERENT: 40 differences") || strings.Count(s, "\n") != 31 {
+		t.Errorf("%s", s)
+	}
+}
+
+// What was counted is there although nobody closed the file.
+func TestTally(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a.seen", "b.seen"} {
+		c, err := openTally(filepath.Join(dir, name), 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Seen(0)
+		c.Seen(2)
+		c.Seen(2)
+	}
+	sum, err := addTallies(dir, 3)
+	if err != nil || fmt.Sprint(sum) != "[2 0 4]" {
+		t.Errorf("sum %v, %v", sum, err)
+	}
+	if _, err := openTally(filepath.Join(dir, "none", "c.seen"), 1); err == nil {
+		t.Error("counters were opened in a folder that is not there")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "none")); err == nil {
+		t.Error("the folder was made")
+	}
+}
+
+// The batch of a job includes what Next and Touch have sent, and its rows are read back.
+func TestJobs(t *testing.T) {
+	for name := range Jobs {
+		t.Run(name, func(t *testing.T) {
+			j, err := NewJob(name, "app", 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 500 {
+				j.Next()
+			}
+			before := j.Want()
+			sum := func(rows map[Row]Value) (n int64) {
+				for _, v := range rows {
+					n += v.N
+				}
+				return n
+			}
+			n := sum(before)
+			if n != 500*int64(len(j.Outputs())) {
+				t.Errorf("%d updates of 500 records", n)
+			}
+			touched := len(j.Touch())
+			if after := sum(j.Want()); after != n+int64(touched*len(j.Outputs())) {
+				t.Errorf("%d updates after %d more records", after, touched)
+			}
+			for row := range j.Want() {
+				if slot := j.Slot(row); slot < 0 || slot >= j.Slots() {
+					t.Errorf("row %v is counted in slot %d", row, slot)
+				}
+			}
+		})
+	}
+	if _, err := NewJob("none", "app", 1); err == nil {
+		t.Error("a job that is not there was made")
+	}
+	j, err := NewJob("count", "app", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if row, v, err := j.Row("app-out", []byte("w7"), binary.BigEndian.AppendUint64(nil, 9)); err != nil || row != (Row{"app-out", "w7"}) || v.N != 9 {
+		t.Errorf("row %v, %v, %v", row, v, err)
+	}
+}
+
+func TestParseKinds(t *testing.T) {
+	got, err := ParseKinds("kill,zombie")
+	if err != nil || fmt.Sprint(got) != "[kill zombie]" {
+		t.Errorf("kinds %v, %v", got, err)
+	}
+	if _, err := ParseKinds("kill,fire"); err == nil || !strings.Contains(err.Error(), "fire") {
+		t.Errorf("error %v", err)
+	}
+}
