@@ -318,13 +318,17 @@ func TestMovedOffsets(t *testing.T) {
 		"own stores":            func() *topology.Builder { return counting() },
 		"stores behind a topic": countingValues,
 	} {
+		inputs := []string{"words"}
+		if name != "own stores" {
+			inputs = append(inputs, "app-counts-repartition")
+		}
 		for _, how := range []string{"reset", "deleted"} {
 			t.Run(name+", "+how, func(t *testing.T) {
 				inWorld(t, map[string]int32{"words": 2, "totals": 1}, func(w *world) {
 					c := w.config("app")
 					r := w.start(b(), c).ready()
 					w.send("words", "a=x", "b=x", "c=x", "d=x")
-					w.settled("app", "words")
+					w.settled("app", inputs...)
 					if err := r.stop(); err != nil {
 						t.Fatal(err)
 					}
@@ -486,6 +490,7 @@ func TestHangingUserCode(t *testing.T) {
 			t.Errorf("took %v", took)
 		}
 		close(release)
+		w.wait(time.Minute) // what hung ends after all
 	})
 }
 

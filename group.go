@@ -258,7 +258,10 @@ func (in *instance) without(gone map[string][]int32) (tasks []*task) {
 
 // dropAll takes tasks from their workers, after a commit or without, and waits.
 func (in *instance) dropAll(tasks []*task, commit bool) {
-	if len(tasks) == 0 {
+	in.mu.Lock()
+	ending := in.ending
+	in.mu.Unlock()
+	if len(tasks) == 0 || ending { // the end of the instance closes its tasks itself
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), revokeWithin)
@@ -272,9 +275,12 @@ func (in *instance) dropAll(tasks []*task, commit bool) {
 	for w, ts := range byWorker {
 		all.Go(func() {
 			for _, t := range ts {
-				<-t.opened
+				select {
+				case <-t.opened:
+				case <-ctx.Done():
+				}
 			}
-			w.do(func() { w.release(ctx, ts, commit) })
+			w.do(ctx, func() { w.release(ctx, ts, commit) })
 		})
 	}
 	all.Wait()

@@ -223,7 +223,7 @@ func (in *instance) stop(commit bool) error {
 		in.openers.Wait()
 		var all sync.WaitGroup
 		for _, w := range in.workers {
-			all.Go(func() { w.do(func() { w.finish(ctx, commit) }); <-w.done })
+			all.Go(func() { w.post(func() { w.finish(ctx, commit) }); <-w.done })
 		}
 		all.Wait()
 		in.mu.Lock()
@@ -265,6 +265,10 @@ func (in *instance) release() {
 			w.driver.Close()
 		case <-time.After(5 * time.Second):
 			in.log.Error("a worker does not end: user code does not return", "worker", w.index)
+			go func() {
+				<-w.done
+				w.driver.Close()
+			}()
 		}
 	}
 	if in.reader != nil {

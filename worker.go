@@ -117,8 +117,8 @@ func (w *worker) post(f func()) bool {
 	return true
 }
 
-// do is post that waits.
-func (w *worker) do(f func()) {
+// do is post that waits, until ctx ends at the latest: user code that hangs must not hang others.
+func (w *worker) do(ctx context.Context, f func()) {
 	ran := make(chan struct{})
 	if !w.post(func() { defer close(ran); f() }) {
 		return
@@ -126,6 +126,7 @@ func (w *worker) do(f func()) {
 	select {
 	case <-ran:
 	case <-w.done:
+	case <-ctx.Done():
 	}
 }
 
