@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/kolkstreams/kolk/internal/engine"
-	"github.com/kolkstreams/kolk/internal/state"
 	"github.com/kolkstreams/kolk/store"
 )
 
@@ -91,7 +90,7 @@ func (c *base) ForwardTo[K3 comparable, V3 any](out Output[K3, V3], r Record[K3,
 // that was not connected ends the task with an error that names both.
 func (c *base) Store[W any](h store.Handle[W]) W {
 	t, n := engine.TaskOf(&c.place), engine.NodeOf(&c.place)
-	if state.Of(h) == nil {
+	if h.Name() == "" {
 		t.Abort(fmt.Errorf("processor %q opens a store that was never declared: use a handle made by package store", n.Name))
 	}
 	if !slices.Contains(n.Stores, h.Name()) {

@@ -33,7 +33,7 @@ func (b *Builder) Build() (*Topology, error) {
 	for _, n := range b.nodes {
 		g.DeadLetters = deadLetters(g.DeadLetters, n.run)
 	}
-	engine.Hold(t, g)
+	engine.Hold(&t.graph, g)
 	return t, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/kolkstreams/kolk/processor"
 	"github.com/kolkstreams/kolk/serde"
 	"github.com/kolkstreams/kolk/store"
+	"github.com/kolkstreams/kolk/store/memstore"
 	"github.com/kolkstreams/kolk/topology"
 )
 
@@ -316,4 +318,30 @@ func TestVersions(t *testing.T) {
 	if got := names(declare(0)); !strings.HasSuffix(got, " mine") {
 		t.Errorf("the version went on to another topology: %s", got)
 	}
+}
+
+// Tasks of one topology share nothing that changes.
+func TestTasksAreApart(t *testing.T) {
+	g := engine.GraphOf(build(t, drawn))
+	var all sync.WaitGroup
+	for partition := range int32(4) {
+		all.Go(func() {
+			task, err := engine.Open(g.Subs[0], partition, engine.Env{App: "app", Output: discard{}, Partitions: func(string) int32 { return 4 }, Disk: memstore.New(), MaxIdle: -1,
+				Wall: func() int64 { return 0 }})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for i := range g.Subs[0].Inputs {
+				task.Start(i, 0, 0, engine.Meta{PartitionTime: -1})
+			}
+			for offset := range int64(100) {
+				task.Add(int(offset%2), []engine.Record{{Key: []byte("k"), Value: []byte("a long value"), Offset: offset}}, offset+1, offset+1)
+				if _, err := task.Process(0); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
 }

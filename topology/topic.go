@@ -65,7 +65,6 @@ type known struct {
 	place            string
 	key, value       any
 	timed, partition any
-	read             bool
 }
 
 // use checks that a topic is described as it was before.

@@ -12,12 +12,12 @@ import (
 
 // Topology is a checked, immutable graph. It may be used by many goroutines.
 type Topology struct {
-	held
+	graph
 	parts   []part
 	version int
 }
 
-type held = engine.Held
+type graph = engine.Held
 
 // Fingerprint identifies what must not change under existing state: names, kinds and serdes of stores, serdes as far as they can tell, repartition topics with
 // their partitions, versions. It is 64 hexadecimal digits. Equal topologies have equal fingerprints on every machine; names of nodes, sinks and functions do not count.
