@@ -42,7 +42,8 @@ func (in *instance) join() error {
 	if err != nil {
 		return fmt.Errorf("kolk: %w", err)
 	}
-	opts := append(in.options("group"),
+	in.pulse = &pulse{session: in.c.SessionTimeout, resumed: in.resumeWorkers}
+	opts := append(in.options("group"), kgo.WithHooks(in.pulse),
 		kgo.ConsumerGroup(in.c.Application), kgo.ConsumeTopics(topics...), kgo.DisableAutoCommit(), kgo.Balancers(in.balancer),
 		kgo.SessionTimeout(in.c.SessionTimeout), kgo.RebalanceTimeout(rebalanceTimeout), kgo.HeartbeatInterval(min(3*time.Second, in.c.SessionTimeout/3)),
 		kgo.OnPartitionsAssigned(in.assigned), kgo.OnPartitionsRevoked(in.revoked), kgo.OnPartitionsLost(in.lost))
@@ -103,7 +104,7 @@ func (in *instance) identity() (exactlyonce.Identity, bool) {
 		return exactlyonce.Identity{}, false
 	}
 	member, generation := in.group.GroupMetadata()
-	return exactlyonce.Identity{Member: member, Generation: generation}, in.valid && member != "" && member == in.member
+	return exactlyonce.Identity{Member: member, Generation: generation}, in.valid && member != "" && member == in.member && in.pulse.holds()
 }
 
 // positions tells the assignment how far local state reaches.
@@ -187,10 +188,16 @@ func (in *instance) assigned(_ context.Context, group *kgo.Client, added map[str
 		in.open(t)
 	}
 	in.mu.Unlock()
+	in.pulse.renew()
+	in.resumeWorkers()
+	in.status.group(true)
+}
+
+// resumeWorkers lets those go on that wait for the group to speak.
+func (in *instance) resumeWorkers() {
 	for _, w := range in.workers {
 		w.post(w.resumeGroup)
 	}
-	in.status.group(true)
 }
 
 func (in *instance) sub(id int) *engine.Sub {

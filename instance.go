@@ -40,6 +40,7 @@ type instance struct {
 	workers  []*worker
 	group    *kgo.Client
 	balancer *rebalance.Balancer
+	pulse    *pulse
 
 	// What one worker may stage for a commit, and one task may keep committed in memory, in bytes.
 	stagingLimit, pendingLimit int64
