@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -550,6 +551,49 @@ func TestAddedPartitions(t *testing.T) {
 		err = w.start(counting(), c).failed()
 		if e, ok := errors.AsType[*TopicError](err); !ok || e.Topic != "app-counts-changelog" {
 			t.Errorf("at the next start: %v", err)
+		}
+	})
+}
+
+// Sides of a join whose topics have different partition counts are refused, with both named and the place of the join.
+func TestJoinOfUnlikeTopics(t *testing.T) {
+	inWorld(t, map[string]int32{"words": 2, "names": 3, "texts": 1}, func(w *world) {
+		b := topology.New()
+		names := b.Table("names", topology.NewTopic("names", serde.String(), serde.String()), store.FiniteKeys(10))
+		b.Stream(words).JoinTable(names, func(a, b string) string { return a + b }).To(topology.NewTopic("texts", serde.String(), serde.String()))
+		err := w.start(b, w.config("app")).failed()
+		e, ok := errors.AsType[*TopicError](err)
+		if !ok || !strings.Contains(err.Error(), "words") || !strings.Contains(err.Error(), "names") || !strings.Contains(err.Error(), "faults_test.go") || !strings.Contains(e.Remedy, "Repartition") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// Times before 1970 do not move stream time and do not reach an operator: the record is dropped and counted.
+func TestNegativeTimes(t *testing.T) {
+	inWorld(t, map[string]int32{"words": 1, "totals": 1}, func(w *world) {
+		timed := topology.NewTopic("words", serde.String(), serde.String()).TimedBy(func(_, v string) time.Time {
+			n, _ := strconv.ParseInt(v, 10, 64)
+			return time.UnixMilli(n)
+		})
+		b := topology.New()
+		b.Stream(timed).GroupByKey().Count("counts", store.FiniteKeys(10)).To(totals)
+		w.send("words", "a=-1", "a=5000", "a=-9223372036854775808")
+		var drops atomic.Int64
+		c := w.config("app")
+		c.Hooks = &Hooks{OnDrop: func(d Drop) {
+			if d.Reason == processor.NoTime {
+				drops.Add(1)
+			}
+		}}
+		r := w.start(b, c).ready()
+		w.settled("app", "words")
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+		got := w.read("totals")
+		if len(got) != 1 || got[0].Timestamp.UnixMilli() != 5000 || drops.Load() != 2 {
+			t.Errorf("%d results, %d drops", len(got), drops.Load())
 		}
 	})
 }
