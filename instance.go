@@ -41,6 +41,7 @@ type instance struct {
 	group    *kgo.Client
 	balancer *rebalance.Balancer
 	pulse    *pulse
+	purger   *purger
 
 	// What one worker may stage for a commit, and one task may keep committed in memory, in bytes.
 	stagingLimit, pendingLimit int64
@@ -64,7 +65,7 @@ const connectWithin = time.Minute
 func start(ctx context.Context, a *App) (_ *instance, err error) {
 	c := &a.config
 	in := &instance{c: c, graph: a.graph, log: c.Logger, status: a.status, fatal: make(chan error, 1),
-		parts: make(map[string]map[int32]bool), tasks: make(map[rebalance.Task]*task), reaches: make(map[rebalance.Task]int64),
+		parts: make(map[string]map[int32]bool), tasks: make(map[rebalance.Task]*task), reaches: make(map[rebalance.Task]int64), purger: newPurger(),
 		onDecode: engine.PolicyOf(c.OnDecodeError), onProcess: engine.PolicyOf(c.OnProcessError), onProduce: engine.PolicyOf(c.OnProduceError)}
 	in.ctx, in.cancel = context.WithCancel(ctx)
 	defer func() {
@@ -99,6 +100,7 @@ func start(ctx context.Context, a *App) (_ *instance, err error) {
 	if err := in.join(); err != nil {
 		return nil, err
 	}
+	go in.purge()
 	return in, nil
 }
 

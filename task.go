@@ -143,6 +143,11 @@ func (t *task) committed() error {
 			}
 		}
 	}
+	for _, i := range t.parts {
+		if t.sub.Inputs[i].Repartition {
+			t.worker.in.purger.committed(t.input(i), t.key.Partition, cuts[i].Next)
+		}
+	}
 	return t.Committed()
 }
 
