@@ -48,6 +48,7 @@ func histories(ctx context.Context, seeds []string, j Job, output, topic string,
 
 // Comparison is how the results of a run stand to the batch.
 type Comparison struct {
+	Input         int64 // records
 	Rows, Updates int64 // of the batch
 	Replayed      int64 // updates that were processed beyond those of the batch
 	Doubled       int64 // of them, those that results show: 0 under exactly-once
@@ -60,7 +61,7 @@ func (c Comparison) Equal() bool { return len(c.Differences) == 0 }
 // String is the comparison in a line, and a line for each difference, up to some.
 func (c Comparison) String() string {
 	if c.Equal() {
-		s := fmt.Sprintf("equal: %d rows, %d updates; %d were processed again", c.Rows, c.Updates, c.Replayed)
+		s := fmt.Sprintf("equal: %d input records, %d rows, %d updates; %d were processed again", c.Input, c.Rows, c.Updates, c.Replayed)
 		if c.Doubled > 0 {
 			s += fmt.Sprintf(", %d of them counted twice, as at-least-once may", c.Doubled)
 		}
@@ -81,9 +82,18 @@ func byName(a, b Row) int { return cmp.Or(cmp.Compare(a.Output, b.Output), cmp.C
 // compare reads what an application has left behind, and says how it differs from the job's batch. seen are the counters of all its instances.
 func compare(ctx context.Context, seeds []string, j Job, guarantee string, seen []int64) (c Comparison, err error) {
 	exact := guarantee == ExactlyOnce
+	differ := func(format string, args ...any) { c.Differences = append(c.Differences, fmt.Sprintf(format, args...)) }
+	// The batch is over what is in the input: brokers that are killed make the producer of the input, which has no transactions, send a few records twice.
+	for _, topic := range j.Inputs() {
+		if err := readAll(ctx, seeds, topic, func(r *kgo.Record) error { c.Input++; return j.Add(r) }); err != nil {
+			return c, err
+		}
+	}
+	if sent := j.Sent(); c.Input < sent {
+		differ("the input has %d records, but %d were sent and acknowledged: the run proves nothing", c.Input, sent)
+	}
 	want := j.Want()
 	c.Rows = int64(len(want))
-	differ := func(format string, args ...any) { c.Differences = append(c.Differences, fmt.Sprintf(format, args...)) }
 	inResult := make([]int64, j.Slots()) // updates that results show, by slot
 	for output, log := range j.Outputs() {
 		out, err := histories(ctx, seeds, j, output, output, exact)
@@ -116,6 +126,16 @@ func compare(ctx context.Context, seeds []string, j Job, guarantee string, seen 
 		c.Replayed += seen[slot]
 	}
 	c.Replayed -= c.Updates
+	if c.Equal() {
+		return c, nil
+	}
+	for _, topic := range j.Internal() {
+		n := 0
+		if err := readAll(ctx, seeds, topic, func(*kgo.Record) error { n++; return nil }); err != nil {
+			return c, err
+		}
+		c.Differences = slices.Insert(c.Differences, 0, fmt.Sprintf("for information: %s holds %d records, and the input %d", topic, n, c.Input))
+	}
 	return c, nil
 }
 

@@ -3,6 +3,7 @@ package chaos
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,8 +62,8 @@ func TestDifferences(t *testing.T) {
 }
 
 func TestComparisonInWords(t *testing.T) {
-	c := Comparison{Rows: 2, Updates: 10, Replayed: 3, Doubled: 1}
-	if s := c.String(); !strings.HasPrefix(s, "equal: 2 rows, 10 updates") || !strings.Contains(s, "1 of them counted twice") {
+	c := Comparison{Input: 9, Rows: 2, Updates: 10, Replayed: 3, Doubled: 1}
+	if s := c.String(); !strings.HasPrefix(s, "equal: 9 input records, 2 rows, 10 updates") || !strings.Contains(s, "1 of them counted twice") {
 		t.Errorf("%s", s)
 	}
 	c.Differences = make([]string, 40)
@@ -103,23 +104,36 @@ func TestJobs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range 500 {
-				j.Next()
+			add := func(records ...*kgo.Record) {
+				for _, r := range records {
+					if err := j.Add(r); err != nil {
+						t.Fatal(err)
+					}
+				}
 			}
-			before := j.Want()
-			sum := func(rows map[Row]Value) (n int64) {
-				for _, v := range rows {
+			sum := func() (n int64) {
+				for _, v := range j.Want() {
 					n += v.N
 				}
 				return n
 			}
-			n := sum(before)
-			if n != 500*int64(len(j.Outputs())) {
-				t.Errorf("%d updates of 500 records", n)
+			first := int64(len(j.First()))
+			add(j.First()...)
+			for range 500 {
+				add(j.Next())
 			}
-			touched := len(j.Touch())
-			if after := sum(j.Want()); after != n+int64(touched*len(j.Outputs())) {
-				t.Errorf("%d updates after %d more records", after, touched)
+			rows := maps.Clone(j.Want())
+			if n := sum(); n != 500*int64(len(j.Outputs())) || j.Sent()-500 != first {
+				t.Errorf("%d updates of 500 records, sent %d", n, j.Sent())
+			}
+			add(j.Touch()...)
+			if n := sum(); n != (j.Sent()-first)*int64(len(j.Outputs())) {
+				t.Errorf("%d updates, sent %d", n, j.Sent())
+			}
+			for row, before := range rows {
+				if j.Want()[row].N <= before.N {
+					t.Errorf("row %v was not touched", row)
+				}
 			}
 			for row := range j.Want() {
 				if slot := j.Slot(row); slot < 0 || slot >= j.Slots() {

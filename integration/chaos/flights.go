@@ -21,6 +21,7 @@ type flights struct {
 	flights  []data.Flight
 	next     int
 	sent     []data.Flight
+	added    []data.Flight
 }
 
 func newFlights(application string, _ uint64) (Job, error) {
@@ -113,9 +114,23 @@ func (f *flights) Touch() (all []*kgo.Record) {
 	return all
 }
 
+func (f *flights) Sent() int64 { return int64(len(f.airports) + len(f.sent)) }
+
+func (f *flights) Add(r *kgo.Record) error {
+	if r.Topic != f.topics.Flights.Name() {
+		return nil
+	}
+	var flight data.Flight
+	if err := json.Unmarshal(r.Value, &flight); err != nil {
+		return fmt.Errorf("flight: %w", err)
+	}
+	f.added = append(f.added, flight)
+	return nil
+}
+
 func (f *flights) Want() map[Row]Value {
 	want := make(map[Row]Value)
-	r := job.Batch(f.sent, f.airports)
+	r := job.Batch(f.added, f.airports)
 	for code, d := range r.Airports {
 		want[Row{f.topics.AirportDelays.Name(), code}] = Value{d.Flights, d.Minutes}
 	}

@@ -26,9 +26,12 @@ type Job interface {
 	Topology(m Meter) (*topology.Topology, error)
 
 	First() []*kgo.Record // what must be in the input before anything else
-	Next() *kgo.Record    // one more record of input, which Want includes from then on
-	Touch() []*kgo.Record // records that update every row of Want, which includes them from then on
+	Next() *kgo.Record    // one more record of input
+	Touch() []*kgo.Record // records that update every row that Next has updated
+	Sent() int64          // how many records all of them have made
 
+	// Add takes a record of the input into the batch, and Want is what comes of all that was added.
+	Add(*kgo.Record) error
 	Want() map[Row]Value
 	// Row decodes a record of an output topic or of its changelog.
 	Row(output string, key, value []byte) (Row, Value, error)
