@@ -22,6 +22,7 @@ func (w *worker) commitWithin(ctx context.Context) bool {
 		w.timer.Reset(w.in.c.CommitEvery)
 	}()
 	if !w.moved() && w.driver.OpenSince().IsZero() && w.driver.Err() == nil {
+		w.checkpoints() // of what was committed before
 		return true
 	}
 	for _, t := range w.tasks {
