@@ -20,7 +20,11 @@ type Decl struct {
 	Value    string // the value's serde in words
 	TTL      int64  // ms of stream time after an entry's own time; 0 means none
 	Expected int64  // entries, from FiniteKeys or Expect; 0 means unknown
-	InMemory bool   // the backend is memory
+	// Retention is how long state is needed, in ms of event time: the history of a versioned store; 0 for kinds that have none.
+	Retention int64
+	// NoLoad says that restoring reads what was restored before, so that rows cannot go to a bulk loader: Restore must be used.
+	NoLoad   bool
+	InMemory bool // the backend is memory
 	// Source is the user's topic that serves as changelog; empty means that the store has a changelog of its own.
 	Source string
 	// Config are topic configurations of the changelog that the user asked for.
@@ -86,7 +90,7 @@ type Live interface {
 	Applied()
 	// Restore takes one committed changelog record, in order; a nil value is a delete. It becomes a committed entry.
 	Restore(key, value []byte, at int64) error
-	// Load is Restore for an empty backend: the row goes to the bulk loader instead of memory.
+	// Load is Restore for an empty backend: the row goes to the bulk loader instead of memory. Not for stores whose Decl says NoLoad.
 	Load(to Loader, key, value []byte, at int64) error
 	// Expire removes what is past the store's bound at the given stream time, as dirty deletes, at most limit entries. It says
 	// whether there is more to remove. Stores without TTL do nothing.
