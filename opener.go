@@ -417,6 +417,7 @@ func (o *opener) restoreDisk() (err error) {
 		}
 		defer func() {
 			if loader != nil {
+				copy(t.next, t.applied) // the rows that were read are thrown away: a checkpoint must not say that they are there
 				err = errors.Join(err, loader.Abort())
 			}
 		}()
