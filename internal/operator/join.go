@@ -13,7 +13,7 @@ func JoinTable[K comparable, V, V2, R any](t *engine.Task, n *engine.Node, looku
 			return
 		}
 		t.At(n)
-		row, ok, done := lookup(r, k)
+		row, _, ok, done := lookup(r, k)
 		switch {
 		case !done:
 			return
@@ -39,7 +39,7 @@ func LeftJoinTable[K comparable, V, V2, R any](t *engine.Task, n *engine.Node, l
 		var row *V2
 		if !r.NullKey {
 			t.At(n)
-			x, ok, done := lookup(r, k)
+			x, _, ok, done := lookup(r, k)
 			if !done {
 				return
 			}

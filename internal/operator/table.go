@@ -8,8 +8,9 @@ import (
 	"github.com/kolkstreams/kolk/processor"
 )
 
-// Lookup reads a row of a table. done is false if a function on the way failed and the policy has dealt with the record.
-type Lookup[K comparable, V any] func(r *engine.Rec, k K) (v V, ok, done bool)
+// Lookup reads a row of a table, and the event time of its last update. done is false if a function on the way failed and the policy has dealt
+// with the record.
+type Lookup[K comparable, V any] func(r *engine.Rec, k K) (v V, at int64, ok, done bool)
 
 // Rows opens a store of the task for operators.
 func Rows[K comparable, V any](t *engine.Task, store string) (state.Table[K, V], error) {
@@ -22,9 +23,9 @@ func Rows[K comparable, V any](t *engine.Task, store string) (state.Table[K, V],
 
 // Stored is the Lookup of a stored table.
 func Stored[K comparable, V any](rows state.Table[K, V]) Lookup[K, V] {
-	return func(_ *engine.Rec, k K) (V, bool, bool) {
-		v, _, ok := rows.Lookup(k)
-		return v, ok, true
+	return func(_ *engine.Rec, k K) (V, int64, bool, bool) {
+		v, at, ok := rows.Lookup(k)
+		return v, at, ok, true
 	}
 }
 
@@ -165,12 +166,13 @@ func MapLookup[K comparable, V, V2 any](t *engine.Task, n *engine.Node, f func(K
 }
 
 func through[K comparable, V, V2 any](from Lookup[K, V], f func(*engine.Rec, K, V) (V2, bool, bool)) Lookup[K, V2] {
-	return func(r *engine.Rec, k K) (v2 V2, ok, done bool) {
-		v, ok, done := from(r, k)
+	return func(r *engine.Rec, k K) (v2 V2, at int64, ok, done bool) {
+		v, at, ok, done := from(r, k)
 		if !ok || !done {
-			return v2, false, done
+			return v2, 0, false, done
 		}
-		return f(r, k, v)
+		v2, ok, done = f(r, k, v)
+		return v2, at, ok, done
 	}
 }
 

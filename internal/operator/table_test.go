@@ -75,7 +75,7 @@ func TestTableOperators(t *testing.T) {
 // Rows are read through what is not stored.
 func TestLookupThrough(t *testing.T) {
 	b := start(t, engine.Stop, func(b *bench) operator.Take[string, string] {
-		base := func(_ *engine.Rec, k string) (string, bool, bool) { return k + k, k != "none", true }
+		base := func(_ *engine.Rec, k string) (string, int64, bool, bool) { return k + k, 1, k != "none", true }
 		lookup := operator.FilterLookup(b.Task, b.node, func(_ string, n int64) bool { return n < 5 },
 			operator.MapLookup(b.Task, b.node, func(_, v string) int64 { return int64(len(v)) }, base))
 		return events(operator.JoinTable(b.Task, b.node, lookup, func(v string, n int64) string { return fmt.Sprint(v, n) },
