@@ -78,12 +78,14 @@ type Reason string
 
 // The reasons.
 const (
+	Late      Reason = "late"       // its window is closed; a record of several windows is dropped once for each that is
 	Expired   Reason = "expired"    // the store it was to be written to keeps only younger entries
 	Ahead     Reason = "ahead"      // its event time is further in the future than kolk.Config.MaxAhead allows
 	NullKey   Reason = "null_key"   // an operator with state got no key
 	NullValue Reason = "null_value" // a stream of plain values, or an operator with state, got a null
 	NoTime    Reason = "no_time"    // its event time lies before 1970
 	NoRow     Reason = "no_row"     // an inner join found nothing in the table
+	Stale     Reason = "stale"      // an answer within a foreign-key join, to a row that has changed since; a newer answer follows
 	Unmatched Reason = "unmatched"  // no branch of a Split took it
 	Skipped   Reason = "skipped"    // it failed, and the policy is Skip or DeadLetter
 )

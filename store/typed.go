@@ -30,6 +30,7 @@ var (
 	_ KeyValue[string, int]    = (*keyValue[string, int])(nil)
 	_ state.Live               = (*keyValue[string, int])(nil)
 	_ state.Table[string, int] = (*keyValue[string, int])(nil)
+	_ state.Encoder[string]    = (*keyValue[string, int])(nil)
 	_ keyIndex                 = (*keyValue[string, int])(nil)
 )
 
@@ -279,6 +280,19 @@ func (s *keyValue[K, V]) Lookup(key K) (value V, at int64, ok bool) {
 		return value, 0, false
 	}
 	return s.value(id), e.at, true
+}
+
+// Encoded is the value's bytes, for operators.
+func (s *keyValue[K, V]) Encoded(key K) (value []byte, ok bool) {
+	id, e := s.entry(key)
+	if !e.has(present) || s.gone(e) {
+		return nil, false
+	}
+	value, err := s.cells.encoded(id)
+	if err != nil {
+		s.refuse("encode the value of key %x: %w", e.name, err)
+	}
+	return value, true
 }
 
 // Modify is Update for operators.

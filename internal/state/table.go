@@ -12,3 +12,9 @@ type Table[K comparable, V any] interface {
 	// DecodeKey reads an encoded key, such as Env.Deleted gets.
 	DecodeKey(key []byte) (K, error)
 }
+
+// Encoder reads a value as it is stored, without decoding it. The Live of a key-value store implements it.
+type Encoder[K comparable] interface {
+	// Encoded is the value's bytes, as the changelog gets them. They are valid until the next call of the store.
+	Encoded(key K) (value []byte, ok bool)
+}
