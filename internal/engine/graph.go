@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/kolkstreams/kolk/internal/state"
@@ -42,21 +43,24 @@ func (s *Sub) Stateful() bool { return len(s.Stores) > 0 }
 
 // Topic is a topic of the graph.
 type Topic struct {
-	Name string // the user's name, or the name inside `<app>-<name>-repartition`
+	Name string // the user's name, or the name inside `<app>-<name>-<ending>`
 	// Repartition says that the topic is internal.
 	Repartition bool
 	Version     int // of a repartition topic that belongs to a versioned store
+	// Ending ends the name of an internal topic; empty is "repartition".
+	Ending string
 }
 
 // Full is the topic's name on the broker.
 func (t Topic) Full(app string) string {
-	switch {
-	case !t.Repartition:
+	if !t.Repartition {
 		return t.Name
-	case t.Version > 0:
-		return fmt.Sprintf("%s-%s-v%d-repartition", app, t.Name, t.Version)
 	}
-	return fmt.Sprintf("%s-%s-repartition", app, t.Name)
+	ending := cmp.Or(t.Ending, "repartition")
+	if t.Version > 0 {
+		return fmt.Sprintf("%s-%s-v%d-%s", app, t.Name, t.Version, ending)
+	}
+	return fmt.Sprintf("%s-%s-%s", app, t.Name, ending)
 }
 
 // Start is where an input begins on a partition without committed offset.
@@ -70,7 +74,10 @@ type Input struct {
 	Topic
 	Node       *Node
 	Partitions int32 // wanted number of a repartition topic; 0 follows the sources
-	Start      Start
+	// Follows is an input of the same sub-topology whose number of partitions the internal topic has, as those of a foreign-key join do; nil if it
+	// goes by the rules of Layout.
+	Follows *Input
+	Start   Start
 	// Tables are the stores that are restored from this topic instead of a changelog.
 	Tables []*state.Decl
 }

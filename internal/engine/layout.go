@@ -8,21 +8,26 @@ type Misfit struct{ Topic, Problem, Remedy string }
 // Layout works out how many partitions the repartition topics have, from the counts of the user's topics by full name, and checks that what
 // must be partitioned alike is. Rules, as in Kafka Streams: a repartition topic has the count its node asked for; else that of the user's
 // topics it must match; else the largest count among the sources of the sub-topology that writes it, found step by step along chains of
-// repartition topics. The result holds the count of every input of the graph, by full name. Topics that count does not have are left to
+// repartition topics. An internal topic that Follows another input has its count, and stands for it wherever it must match. The result holds the count of every input of the graph, by full name. Topics that count does not have are left to
 // the caller: they are misfits only where nothing can be worked out without them.
 func Layout(g *Graph, app string, count map[string]int32) (map[string]int32, []Misfit) {
-	l := layout{app: app, g: g, n: make(map[string]int32), explicit: make(map[string]bool)}
+	l := layout{app: app, g: g, n: make(map[string]int32), explicit: make(map[string]bool), user: make(map[string]bool)}
 	for topic, n := range count {
 		l.n[topic] = n
 	}
-	var internal []*Input
+	var internal, followers []*Input
 	for _, s := range g.Subs {
 		for _, in := range s.Inputs {
 			if !in.Repartition {
+				l.user[in.Full(app)] = true
+				continue
+			}
+			delete(l.n, in.Full(app)) // the topology decides, not what is there
+			if in.Follows != nil {
+				followers = append(followers, in)
 				continue
 			}
 			internal = append(internal, in)
-			delete(l.n, in.Full(app)) // the topology decides, not what is there
 			if in.Partitions > 0 {
 				l.n[in.Full(app)], l.explicit[in.Full(app)] = in.Partitions, true
 			}
@@ -44,6 +49,9 @@ func Layout(g *Graph, app string, count map[string]int32) (map[string]int32, []M
 		}
 	}
 	l.match()
+	for _, in := range followers {
+		l.n[in.Full(app)] = l.n[l.root(in)]
+	}
 	return l.n, l.bad
 }
 
@@ -52,7 +60,16 @@ type layout struct {
 	g        *Graph
 	n        map[string]int32
 	explicit map[string]bool
+	user     map[string]bool // topics of the user's that are read
 	bad      []Misfit
+}
+
+// root is the name of the topic that decides about an input's count: its own, or that of the input it follows.
+func (l *layout) root(in *Input) string {
+	for in.Follows != nil {
+		in = in.Follows
+	}
+	return in.Full(l.app)
 }
 
 func (l *layout) misfit(topic, problem, remedy string) {
@@ -72,8 +89,8 @@ func (l *layout) wanted(in *Input) int32 {
 			if !has {
 				continue
 			}
-			for i, other := range names {
-				if user := !s.Inputs[c.Inputs[i]].Repartition; user || l.explicit[other] {
+			for _, other := range names {
+				if l.user[other] || l.explicit[other] || l.n[other] > 0 {
 					return l.n[other]
 				}
 				peers = max(peers, l.follows(other))
@@ -89,7 +106,7 @@ func (l *layout) wanted(in *Input) int32 {
 func (l *layout) names(s *Sub, c Copartition) []string {
 	out := make([]string, len(c.Inputs))
 	for i, in := range c.Inputs {
-		out[i] = s.Inputs[in].Full(l.app)
+		out[i] = l.root(s.Inputs[in])
 	}
 	return out
 }
@@ -102,13 +119,14 @@ func (l *layout) follows(topic string) (n int32) {
 				continue
 			}
 			for _, in := range s.Inputs {
-				if in.Full(l.app) == topic {
+				from := l.root(in)
+				if from == topic {
 					continue
 				}
-				if l.n[in.Full(l.app)] == 0 {
+				if l.n[from] == 0 {
 					return 0
 				}
-				n = max(n, l.n[in.Full(l.app)])
+				n = max(n, l.n[from])
 			}
 		}
 	}
@@ -121,7 +139,7 @@ func (l *layout) match() {
 		for _, c := range s.Copartitioned {
 			names := l.names(s, c)
 			first := names[0]
-			for i, name := range names[1:] {
+			for _, name := range names[1:] {
 				if l.n[name] == 0 || l.n[first] == 0 || l.n[name] == l.n[first] {
 					continue
 				}
@@ -130,7 +148,7 @@ func (l *layout) match() {
 					where = fmt.Sprintf(" at %q (%s)", c.Node.Name, c.Node.Place)
 				}
 				remedy := "give both the same number, or put Repartition before the join on one side"
-				if s.Inputs[c.Inputs[i+1]].Repartition {
+				if !l.user[name] {
 					remedy = "leave out topology.Partitions there, or give the same number"
 				}
 				l.misfit(name, fmt.Sprintf("it has %d partitions and %s has %d, but both are brought together by key%s", l.n[name], first, l.n[first], where), remedy)

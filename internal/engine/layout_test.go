@@ -29,6 +29,61 @@ func alike(s *engine.Sub, inputs ...int) *engine.Sub {
 	return s
 }
 
+// follower is the internal topic of a foreign-key join that has as many partitions as another input.
+func follower(name, ending string, of *engine.Input) *engine.Input {
+	return &engine.Input{Topic: engine.Topic{Name: name, Repartition: true, Ending: ending}, Follows: of}
+}
+
+// foreign is a foreign-key join of two inputs. Its left side also reads, and each side writes, what is given.
+func foreign(left, right *engine.Input, more *engine.Input, leftWrites, rightWrites string) []*engine.Sub {
+	l := sub([]*engine.Input{left, follower("f", "response", left)}, leftWrites)
+	if more != nil {
+		l.Inputs = append(l.Inputs, more)
+		l = alike(l, 1, 2)
+	}
+	r := sub([]*engine.Input{right, follower("f", "registration", right)}, rightWrites)
+	l.Outputs = append(l.Outputs, &engine.Output{Topic: r.Inputs[1].Topic})
+	r.Outputs = append(r.Outputs, &engine.Output{Topic: l.Inputs[1].Topic})
+	return []*engine.Sub{l, r}
+}
+
+// A foreign-key join needs no equal counts: each of its topics follows one side.
+func TestLayoutOfForeignJoins(t *testing.T) {
+	for _, c := range []struct {
+		name                string
+		subs                []*engine.Sub
+		left, right         string // whose counts the response and registration topics have
+		wantLeft, wantRight int32
+	}{
+		{"users' topics", foreign(user("a"), user("b"), nil, "", ""), "a", "b", 4, 6},
+		{"repartition topics", append(foreign(again("l", 0), again("r", 0), nil, "", ""), sub([]*engine.Input{user("a")}, "l"), sub([]*engine.Input{user("b")}, "r")),
+			"app-l-repartition", "app-r-repartition", 4, 6},
+		{"the left side writes the right one's", foreign(user("a"), again("r", 0), nil, "r", ""), "a", "app-r-repartition", 4, 4},
+		{"the right side writes the left one's", foreign(again("l", 0), user("b"), nil, "", "l"), "app-l-repartition", "b", 6, 6},
+		{"the result is joined with a repartition topic", append(foreign(user("a"), user("b"), again("z", 0), "", ""), sub([]*engine.Input{user("b")}, "z")),
+			"a", "app-z-repartition", 4, 4},
+		{"both are repartition topics", append(foreign(again("l", 0), user("b"), again("z", 0), "", ""), sub([]*engine.Input{user("a")}, "l"), sub([]*engine.Input{user("b")}, "z")),
+			"app-l-repartition", "app-z-repartition", 6, 6},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, bad := engine.Layout(&engine.Graph{Subs: c.subs}, "app", map[string]int32{"a": 4, "b": 6})
+			if len(bad) > 0 {
+				t.Fatalf("misfits %+v", bad)
+			}
+			if got[c.left] != c.wantLeft || got["app-f-response"] != c.wantLeft || got[c.right] != c.wantRight {
+				t.Errorf("got %v", got)
+			}
+			if n := got["app-f-registration"]; n != got[c.subs[1].Inputs[0].Full("app")] {
+				t.Errorf("%d partitions of the registration topic: %v", n, got)
+			}
+		})
+	}
+	subs := foreign(user("a"), user("b"), user("c"), "", "")
+	if _, bad := engine.Layout(&engine.Graph{Subs: subs}, "app", map[string]int32{"a": 4, "b": 6, "c": 5}); len(bad) != 1 || bad[0].Topic != "c" || !strings.Contains(bad[0].Problem, "a has 4") {
+		t.Errorf("misfits %+v", bad)
+	}
+}
+
 func TestLayout(t *testing.T) {
 	for _, c := range []struct {
 		name  string
