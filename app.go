@@ -62,8 +62,13 @@ func (a *App) run(ctx context.Context) (err error) {
 	case err = <-in.fatal:
 	}
 	a.status.set(Stopping, "committing and handing tasks over")
-	if closed := in.stop(err == nil); err == nil {
-		err = closed
+	late := in.stop(err == nil)
+	if err == nil {
+		select {
+		case err = <-in.fatal: // on the way out: the last commit was not made
+		default:
+			err = late
+		}
 	}
 	return err
 }

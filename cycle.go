@@ -275,6 +275,15 @@ func (w *worker) release(ctx context.Context, tasks []*task, commit bool) {
 	}
 }
 
+// handOver is the time that the commit of a revocation has. Under exactly-once that is as much as it takes: offsets that come too late are
+// refused, and how a transaction has ended must be known before the worker goes on.
+func (w *worker) handOver(ctx context.Context) context.Context {
+	if w.in.c.Guarantee == ExactlyOnce {
+		return w.ctx
+	}
+	return ctx
+}
+
 // resumeGroup goes on after the group has spoken.
 func (w *worker) resumeGroup() {
 	if w.refused && w.in.ctx.Err() == nil && w.driver.Err() != nil {

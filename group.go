@@ -96,7 +96,7 @@ func (in *instance) drain(group *kgo.Client) {
 	}
 }
 
-// identity is the guard of the commit cycle: the membership under which the tasks were assigned, while it holds.
+// identity is the membership under which the tasks were assigned, while it holds.
 func (in *instance) identity() (exactlyonce.Identity, bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -131,6 +131,7 @@ func (in *instance) assigned(_ context.Context, group *kgo.Client, added map[str
 	if in.member != "" && in.member != member {
 		// The client was evicted and joined anew without telling: what it holds may have been run by others meanwhile.
 		for _, t := range in.tasks {
+			t.gone.Store(true)
 			foreign = append(foreign, t)
 		}
 		in.log.Warn("the group evicted this member; its tasks are opened anew", "was", in.member, "is", member)
@@ -183,6 +184,8 @@ func (in *instance) assigned(_ context.Context, group *kgo.Client, added map[str
 	}
 	for _, k := range fresh {
 		t := newTask(in.workers[place[k]], k, in.sub(k.Sub))
+		t.after = in.leaving[k]
+		delete(in.leaving, k)
 		in.tasks[k] = t
 		in.status.task(t.id(), t.worker.index, TaskRestoring)
 		in.open(t)
@@ -263,31 +266,58 @@ func (in *instance) without(gone map[string][]int32) (tasks []*task) {
 	return tasks
 }
 
-// dropAll takes tasks from their workers, after a commit or without, and waits.
+// dropAll takes tasks from their workers, after a commit or without, and waits. What is not done when the time is over can be committed no more,
+// and is dropped as soon as the worker comes to it.
 func (in *instance) dropAll(tasks []*task, commit bool) {
-	in.mu.Lock()
-	ending := in.ending
-	in.mu.Unlock()
-	if len(tasks) == 0 || ending { // the end of the instance closes its tasks itself
+	if len(tasks) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), revokeWithin)
 	defer cancel()
+	defer func() {
+		for _, t := range tasks {
+			t.gone.Store(true)
+		}
+	}()
+	in.mu.Lock()
+	ending := in.ending
+	in.mu.Unlock()
+	if ending { // the end of the instance commits and closes its tasks itself
+		if commit {
+			select {
+			case <-in.ended:
+			case <-ctx.Done():
+			}
+		}
+		return
+	}
 	byWorker := make(map[*worker][]*task)
 	for _, t := range tasks {
-		t.cancel() // an opener ends
+		select {
+		case <-t.opened: // user code may be using its context
+		default:
+			t.cancel()
+		}
 		byWorker[t.worker] = append(byWorker[t.worker], t)
 	}
 	var all sync.WaitGroup
 	for w, ts := range byWorker {
 		all.Go(func() {
+			opened := ts[:0:0]
 			for _, t := range ts {
 				select {
 				case <-t.opened:
+					opened = append(opened, t)
 				case <-ctx.Done():
+					t.orphan.Store(true)
+					select {
+					case <-t.opened: // and its opener may not have seen that
+						t.shut()
+					default:
+					}
 				}
 			}
-			w.do(ctx, func() { w.release(ctx, ts, commit) })
+			w.do(ctx, func() { w.release(w.handOver(ctx), opened, commit) })
 		})
 	}
 	all.Wait()
@@ -295,6 +325,7 @@ func (in *instance) dropAll(tasks []*task, commit bool) {
 	for _, t := range tasks {
 		if in.tasks[t.key] == t {
 			delete(in.tasks, t.key)
+			in.leaving[t.key] = t.ended
 		}
 		if t.sub.Stateful() {
 			in.reaches[t.key] = t.reach.Load()

@@ -53,9 +53,11 @@ type instance struct {
 	valid   bool   // the membership holds
 	parts   map[string]map[int32]bool
 	tasks   map[rebalance.Task]*task
-	reaches map[rebalance.Task]int64 // local state of tasks that do not run here
+	reaches map[rebalance.Task]int64           // local state of tasks that do not run here
+	leaving map[rebalance.Task]<-chan struct{} // of tasks that were dropped: closed when they are
 	openers sync.WaitGroup
-	ending  bool // no task is opened any more
+	ending  bool          // no task is opened any more
+	ended   chan struct{} // closed when the tasks are closed, or have had their time for it
 }
 
 // How long the first answer of a broker may take.
@@ -65,7 +67,8 @@ const connectWithin = time.Minute
 func start(ctx context.Context, a *App) (_ *instance, err error) {
 	c := &a.config
 	in := &instance{c: c, graph: a.graph, log: c.Logger, status: a.status, fatal: make(chan error, 1),
-		parts: make(map[string]map[int32]bool), tasks: make(map[rebalance.Task]*task), reaches: make(map[rebalance.Task]int64), purger: newPurger(),
+		parts: make(map[string]map[int32]bool), tasks: make(map[rebalance.Task]*task), reaches: make(map[rebalance.Task]int64),
+		leaving: make(map[rebalance.Task]<-chan struct{}), ended: make(chan struct{}), purger: newPurger(),
 		onDecode: engine.PolicyOf(c.OnDecodeError), onProcess: engine.PolicyOf(c.OnProcessError), onProduce: engine.PolicyOf(c.OnProduceError)}
 	in.ctx, in.cancel = context.WithCancel(ctx)
 	defer func() {
@@ -243,11 +246,17 @@ func (in *instance) stop(commit bool) error {
 		for _, w := range in.workers {
 			w.cancel()
 		}
+		in.mu.Lock()
+		for _, t := range in.tasks {
+			t.cancel()
+		}
+		in.mu.Unlock()
 		select { // user code that hangs must not keep Run from returning
 		case <-ended:
 		case <-time.After(5 * time.Second):
 		}
 	}
+	close(in.ended)
 	in.release()
 	return late
 }

@@ -2,9 +2,12 @@ package kolk
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/kolkstreams/kolk/processor"
+	"github.com/kolkstreams/kolk/serde"
 	"github.com/kolkstreams/kolk/store"
 	"github.com/kolkstreams/kolk/topology"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -72,5 +75,64 @@ func TestInterruptedBulkLoad(t *testing.T) {
 		want := map[string]int64{"a": 3, "b": 1}
 		w.same("first", w.counts("app-first-changelog"), want)
 		w.same("second", w.counts("app-second-changelog"), want)
+	})
+}
+
+// slow takes its time for each record, and stops when its context ends, as a processor that calls another service does.
+type slow struct{ takes time.Duration }
+
+func (s slow) Process(ctx *processor.Context[string, string], r processor.Record[string, string]) error {
+	select {
+	case <-time.After(s.takes):
+	case <-ctx.Context().Done():
+		return ctx.Context().Err()
+	}
+	ctx.Forward(r)
+	return nil
+}
+
+// The context of a processor lasts as long as its task: neither the end of Run nor a rebalance makes records fail that are being processed.
+func TestContextOfProcessors(t *testing.T) {
+	texts := topology.NewTopic("texts", serde.String(), serde.String())
+	b := func() *topology.Builder {
+		b := topology.New()
+		b.Stream(words).Process("slow", func() slow { return slow{300 * time.Millisecond} }).To(texts)
+		return b
+	}
+	inWorld(t, map[string]int32{"words": 2, "texts": 1}, func(w *world) {
+		c := w.config("app")
+		var failed atomic.Int64
+		c.Hooks = &Hooks{OnCommit: func(_ int, _ time.Duration, err error) {
+			if err != nil {
+				failed.Add(1)
+			}
+		}}
+		first := w.start(b(), c).ready()
+		for range 20 {
+			w.send("words", "a=", "b=", "c=")
+		}
+		w.wait(time.Second)
+		second := w.start(b(), w.config("app")).ready()
+		w.wait(5 * time.Second)
+		if h := first.app.Health(); h.State != Running || len(h.Tasks) != 1 {
+			t.Fatalf("the first instance: %v, %d tasks, %v", h.State, len(h.Tasks), h.Err)
+		}
+		before := len(w.read("texts"))
+		if err := first.stop(); err != nil {
+			t.Errorf("the first instance ended with: %v", err)
+		}
+		if n := len(w.read("texts")); n <= before {
+			t.Error("what was being processed was not committed")
+		}
+		if n := failed.Load(); n > 0 {
+			t.Errorf("%d commits failed", n)
+		}
+		w.settled("app", "words")
+		if err := second.stop(); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(w.read("texts")); n != 60 {
+			t.Errorf("%d records, want 60", n)
+		}
 	})
 }

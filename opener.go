@@ -18,7 +18,14 @@ import (
 // transactions of a former owner; then the ends of the changelogs, which hold at least all that belongs to those offsets; then everything up to there.
 func (in *instance) open(t *task) {
 	in.openers.Go(func() {
-		defer close(t.opened)
+		defer func() {
+			close(t.opened)
+			if t.orphan.Load() {
+				t.shut()
+			}
+		}()
+		stopped := context.AfterFunc(in.ctx, t.cancel)
+		defer stopped() // a task that runs is closed after its last commit
 		began := time.Now()
 		o := opener{in: in, task: t, ctx: t.ctx}
 		err := o.run()
@@ -30,7 +37,7 @@ func (in *instance) open(t *task) {
 		}
 		in.log.Info("task opened", "task", t.id(), "worker", t.worker.index, "restored", o.restored, "took", time.Since(began).Round(time.Millisecond))
 		t.worker.post(func() {
-			if t.ctx.Err() != nil || t.closed {
+			if t.ctx.Err() != nil || t.closed.Load() {
 				return // it is being dropped
 			}
 			t.worker.start(t)
@@ -52,6 +59,13 @@ type opener struct {
 }
 
 func (o *opener) run() error {
+	if o.task.after != nil {
+		select {
+		case <-o.task.after:
+		case <-o.ctx.Done():
+			return o.ctx.Err()
+		}
+	}
 	if err := o.committed(); err != nil {
 		return err
 	}
@@ -111,19 +125,34 @@ func (o *opener) committed() error {
 // stableOffsets reads committed offsets that no transaction holds. A dead owner's transaction is ended, by the id that the last offset
 // names or by what is open on the changelogs.
 func (in *instance) stableOffsets(ctx context.Context, parts []exactlyonce.TopicPartition, t *task) (map[exactlyonce.TopicPartition]exactlyonce.CommittedOffset, error) {
+	began, logged := time.Now(), false
+	subject := "inputs of task " + t.id()
+	defer in.status.notice(Notice{Subject: subject})
 	return exactlyonce.StableOffsets(ctx, in.client, in.c.Application, parts, exactlyonce.StableOptions{
 		TopicID: in.topics.id,
 		Fence: func(ctx context.Context, unstable map[exactlyonce.TopicPartition]exactlyonce.CommittedOffset) error {
+			if time.Since(began) >= in.c.TransactionTimeout+timeoutsLate {
+				// Neither a fence nor its timeout has ended it. More fences would only hit producers that have gone on.
+				in.status.notice(Notice{Subject: subject, Problem: "a transaction that does not end holds their offsets",
+					Remedy: "look for hanging transactions on __consumer_offsets: kafka-transactions.sh find-hanging, then abort; the task starts as soon as it is gone"})
+				return nil
+			}
 			fenced, err := in.fencer.Fence(ctx, in.written(t))
 			if err == nil && len(fenced) == 0 {
 				fenced, err = in.fenceLast(ctx, unstable)
 			}
-			in.log.Info("offsets are held by an open transaction", "task", t.id(), "partitions", len(unstable), "fenced", fenced, "error", err)
+			if !logged || len(fenced) > 0 || err != nil {
+				logged = true
+				in.log.Info("offsets are held by an open transaction", "task", t.id(), "partitions", len(unstable), "fenced", fenced, "error", err)
+			}
 			return err
 		},
 		Report: func(err error) { in.log.Debug("offsets not available yet", "error", err) },
 	})
 }
+
+// timeoutsLate is how long after a transaction's timeout brokers end it at the latest: they look every 10 s by default.
+const timeoutsLate = 15 * time.Second
 
 // written are the partitions that the owner of a task writes: its changelogs.
 func (in *instance) written(t *task) (out []exactlyonce.TopicPartition) {

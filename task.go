@@ -23,9 +23,13 @@ type task struct {
 	key    rebalance.Task
 	sub    *engine.Sub
 	worker *worker
-	ctx    context.Context // ends when the task is to be dropped
+	ctx    context.Context // ends when the task is closed; while it is being opened, when it is to be dropped
 	cancel context.CancelFunc
-	opened chan struct{} // closed when the opener has ended
+	after  <-chan struct{} // closed when the same task has let go of its folder, which it may have had here before; nil if it has not
+	opened chan struct{}   // closed when the opener has ended
+	ended  chan struct{}   // closed when everything is closed
+	gone   atomic.Bool     // it is not this member's any more: nothing may be committed with it
+	orphan atomic.Bool     // its opener closes it, because nobody waits for that
 
 	parts  []int         // the inputs that have this partition
 	disk   state.Backend // nil if no store is on disk
@@ -40,13 +44,13 @@ type task struct {
 	rows     int // of that checkpoint
 	froze    time.Time
 	applied  []int64 // next, as of the last checkpoint
-	closed   bool
+	closed   atomic.Bool
 	reach    atomic.Int64 // how many changelog records the local store holds, for the assignment
 }
 
 func newTask(w *worker, key rebalance.Task, sub *engine.Sub) *task {
-	ctx, cancel := context.WithCancel(w.in.ctx)
-	t := &task{key: key, sub: sub, worker: w, ctx: ctx, cancel: cancel, opened: make(chan struct{}), froze: time.Now(),
+	ctx, cancel := context.WithCancel(context.Background())
+	t := &task{key: key, sub: sub, worker: w, ctx: ctx, cancel: cancel, opened: make(chan struct{}), ended: make(chan struct{}), froze: time.Now(),
 		prints: make(map[string]string), hashes: make(map[string]uint64)}
 	for i, in := range sub.Inputs {
 		if key.Partition < w.in.topics.count(in.Full(w.in.c.Application)) {
@@ -249,10 +253,10 @@ func (t *task) checkpointNow() error {
 
 // shut ends the task. Dirty entries are dropped, committed ones are written; what goes wrong costs a replay of the changelog and is logged.
 func (t *task) shut() {
-	if t.closed {
+	if t.closed.Swap(true) {
 		return
 	}
-	t.closed = true
+	defer close(t.ended)
 	log := t.worker.in.log.With("task", t.id())
 	clean := true
 	if t.Task != nil {

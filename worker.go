@@ -84,7 +84,7 @@ func newWorker(in *instance, index int) (*worker, error) {
 	})
 	driver, err := exactlyonce.Open(in.ctx, exactlyonce.Config{
 		Group: in.c.Application, InstanceID: in.c.InstanceID, TransactionalID: w.transactionalID(), Guarantee: exactlyonce.Guarantee(in.c.Guarantee),
-		Timeout: in.c.TransactionTimeout, Client: in.workerOptions(index), Identity: in.identity, TopicID: in.topics.id, Logger: in.log.With("worker", index),
+		Timeout: in.c.TransactionTimeout, Client: in.workerOptions(index), Identity: w.identity, TopicID: in.topics.id, Logger: in.log.With("worker", index),
 	}, w)
 	if err != nil {
 		w.timer.Stop()
@@ -95,6 +95,15 @@ func newWorker(in *instance, index int) (*worker, error) {
 	w.sink = &sink{ctx: w.ctx, driver: driver, topics: in.topics, tooLarge: make(map[string]int)}
 	go w.run()
 	return w, nil
+}
+
+// identity is the guard of the commit cycle: the instance's membership, as long as no task is held that it does not cover.
+func (w *worker) identity() (exactlyonce.Identity, bool) {
+	id, ok := w.in.identity()
+	for _, t := range w.tasks {
+		ok = ok && !t.gone.Load()
+	}
+	return id, ok
 }
 
 // transactionalID is the same after a restart, so that it ends what the former process left open.
