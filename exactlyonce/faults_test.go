@@ -294,3 +294,33 @@ func TestStuckFlush(t *testing.T) {
 		})
 	}
 }
+
+// The membership is lost while records wait for a broker. Without a transaction, nobody would refuse them later: they are dropped at once.
+func TestLostWhileFlushing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBenchOn(t, new(kfake.VirtualNetwork))
+		c := newCounter(0)
+		cfg := b.config()
+		cfg.Guarantee = AtLeastOnce
+		c.d = b.open(cfg, c)
+		ctx := t.Context()
+		f := b.k.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotLeaderForPartition, Count: -1})
+		c.take(ctx, "a")
+		begun := time.Now()
+		time.AfterFunc(5*time.Second, func() { b.member.set(Identity{}, false) })
+		want(t, c.d.Commit(ctx), Refused)
+		if took := time.Since(begun); took > 10*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		f.Remove()
+		<-time.After(time.Minute)
+		wantValues(t, b.committed("out", 0))
+		wantValues(t, b.committed("log", 0))
+		b.member.set(Identity{Generation: -1}, true)
+		c.d.Resume()
+		c.take(ctx, "a")
+		want(t, c.d.Commit(ctx), Committed)
+		wantValues(t, b.committed("out", 0), "a=1")
+		c.d.Close()
+	})
+}

@@ -3,6 +3,7 @@ package exactlyonce
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -10,6 +11,9 @@ import (
 
 // How often the identity is looked at while waiting for a new generation.
 const awaitPause = 10 * time.Millisecond
+
+// ownerPause is the wait between two looks at the membership while records are flushed.
+const ownerPause = 20 * time.Millisecond
 
 // stopGrace is how long an EndTxn may go on once the caller's context has ended. Then its client is closed under it.
 const stopGrace = 5 * time.Second
@@ -137,15 +141,39 @@ func (d *Driver) flush(ctx context.Context) event {
 	if d.cfg.Guarantee == AtLeastOnce {
 		limit = max(limit, flushLimit)
 	}
-	bounded, cancel := context.WithTimeoutCause(ctx, limit, errStuck)
+	held, lose := context.WithCancelCause(ctx)
+	defer lose(nil)
+	bounded, cancel := context.WithTimeoutCause(held, limit, errStuck)
 	defer cancel()
+	if d.cfg.Guarantee == AtLeastOnce {
+		var watching sync.WaitGroup
+		defer watching.Wait()
+		defer cancel()
+		watching.Go(func() { d.loseWith(bounded, lose) })
+	}
 	err := d.cl.Flush(bounded)
 	if err != nil {
-		err = context.Cause(bounded)
+		if err = context.Cause(bounded); err == ErrRefused {
+			return event{kind: evStranger}
+		}
 	} else {
 		err = d.sends.err()
 	}
 	return d.result(ctx, ReqProduce, err)
+}
+
+// loseWith calls lose when the membership is lost. Without a transaction nothing refuses what is still to be written, and a new owner may have read its changelog by then: records
+// that wait for a broker must not come through later.
+func (d *Driver) loseWith(ctx context.Context, lose context.CancelCauseFunc) {
+	for {
+		if id, ok := d.cfg.Identity(); !ok || id.Member != d.identity.Member {
+			lose(ErrRefused)
+			return
+		}
+		if !sleep(ctx, ownerPause) {
+			return
+		}
+	}
 }
 
 // await looks for another generation of the same member.
