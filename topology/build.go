@@ -176,6 +176,11 @@ func (b *Builder) sub(id int, p part) *engine.Sub {
 			}
 		}
 	}
+	for n, i := range input {
+		if n.like != nil {
+			s.Inputs[i].Follows = s.Inputs[input[n.like]]
+		}
+	}
 	s.Owner = owner(p)
 	sources := make([]*node, len(s.Inputs))
 	for n, i := range input {

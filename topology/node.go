@@ -33,6 +33,7 @@ type node struct {
 	reader     func(*wiring)  // of a source
 	ownWay     bool           // of a source: its topic is not partitioned by key
 	from       *node          // of the source of a repartition topic: the sink that writes it
+	like       *node          // of such a source: the one whose number of partitions it takes; nil if it goes by the rules
 	owner      *state.Decl    // of a repartition topic: the store it is versioned with
 	tables     []*state.Decl  // stores that are restored from the source
 	looksUp    []*tableInfo   // tables whose rows the node reads

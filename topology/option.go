@@ -30,6 +30,8 @@ type (
 	GroupOption interface{ group() }
 	// SinkOption changes a sink.
 	SinkOption interface{ sink() }
+	// ForeignOption changes a foreign-key join.
+	ForeignOption interface{ foreign() }
 )
 
 type (
@@ -44,11 +46,12 @@ type nameOption struct {
 	name string
 }
 
-func (nameOption) source() {}
-func (nameOption) node()   {}
-func (nameOption) try()    {}
-func (nameOption) sink()   {}
-func (nameOption) lookup() {}
+func (nameOption) source()  {}
+func (nameOption) node()    {}
+func (nameOption) try()     {}
+func (nameOption) sink()    {}
+func (nameOption) lookup()  {}
+func (nameOption) foreign() {}
 
 // Named gives a node a name for descriptions, metrics and errors. Nodes without one are numbered as in Kafka Streams. It has no influence on topics or stores.
 func Named(name string) interface {
@@ -59,6 +62,7 @@ func Named(name string) interface {
 	SinkOption
 	StateOption
 	LookupOption
+	ForeignOption
 } {
 	return nameOption{name: name}
 }
@@ -139,8 +143,9 @@ type dropOption struct {
 	rule engine.DropRule
 }
 
-func (dropOption) source() {}
-func (dropOption) lookup() {}
+func (dropOption) source()  {}
+func (dropOption) lookup()  {}
+func (dropOption) foreign() {}
 
 // OnDrop says what becomes of records this operator would drop for one of the reasons: OnDrop(DeadLetter("late-orders"), processor.Ahead). They are counted in any case.
 // Without reasons it holds for those that lose data nobody meant to lose: expired, ahead, null_key, null_value, no_time. To be told of all drops of an application, see
@@ -150,6 +155,7 @@ func OnDrop(p Policy, reasons ...processor.Reason) interface {
 	TableOption
 	StateOption
 	LookupOption
+	ForeignOption
 } {
 	rule := engine.DropRule{Policy: stopIfUnset(engine.PolicyOf(p))}
 	for _, r := range reasons {

@@ -11,9 +11,9 @@ import (
 // storeRef is a store that an operator owns.
 type storeRef struct {
 	decl   *state.Decl
-	node   *node     // its owner
-	source *node     // whose topic serves as changelog; nil if it has a changelog
-	origin *storeRef // whose bound it follows; nil if it has its own
+	node   *node       // its owner
+	source *node       // whose topic serves as changelog; nil if it has a changelog
+	bounds []*storeRef // whose rows bound its own; nil if it has a bound itself
 	ready  func()
 	in     bool // it is part of the topology
 }
@@ -57,8 +57,11 @@ func (r *rowsOf[K, V]) belongs(n *node, key codec[K], value codec[V]) {
 		if fresh.Version == 0 {
 			fresh.Version = n.b.version
 		}
-		if r.origin != nil {
-			fresh.Expected, fresh.TTL = r.origin.decl.Expected, 0
+		if r.bounds != nil {
+			fresh.Expected, fresh.TTL = 0, 0
+			for _, x := range r.bounds {
+				fresh.Expected += x.decl.Expected
+			}
 		}
 		if r.source != nil {
 			fresh.Source = r.source.topic.Name

@@ -245,7 +245,7 @@ func (t Table[K, V]) Stored(name string, opts ...StateOption) Table[K, V] {
 	n.run.OnDrop = append(n.run.OnDrop, o.onDrop...)
 	rows := declare[K, V](n.b, name, store.FiniteKeys(1), o)
 	rows.belongs(n, t.t.key, t.t.value)
-	rows.origin = t.t.info.bound()
+	rows.bounds = t.t.info.bound()
 	t.t.kept.rows = rows
 	t.t.info.rows, t.t.info.always = rows.storeRef, true
 	return t

@@ -1,0 +1,97 @@
+package topology
+
+import (
+	"github.com/kolkstreams/kolk/internal/engine"
+	"github.com/kolkstreams/kolk/internal/operator"
+)
+
+// Join has a row for each key that both tables have. Both tables are stored. f may be called more than once for a row; a nil pointer as result is no row. The time of a row is
+// that of the younger side.
+func (t Table[K, V]) Join[V2, R any](right Table[K, V2], f func(V, V2) R, opts ...NodeOption) Table[K, R] {
+	if t.t == nil {
+		return Table[K, R]{}
+	}
+	return joinTables(t.t, right, operator.Inner(f), f != nil, gather(t.t.at.b, opts))
+}
+
+// LeftJoin has a row for each key of the left table; the right value is nil where there is none. The pointer's target is a copy, and f's to keep. For the rest see Join.
+func (t Table[K, V]) LeftJoin[V2, R any](right Table[K, V2], f func(V, *V2) R, opts ...NodeOption) Table[K, R] {
+	if t.t == nil {
+		return Table[K, R]{}
+	}
+	return joinTables(t.t, right, operator.Left(f), f != nil, gather(t.t.at.b, opts))
+}
+
+// OuterJoin has a row for each key of either table; one value may be nil. The pointers' targets are copies, and f's to keep. For the rest see Join.
+func (t Table[K, V]) OuterJoin[V2, R any](right Table[K, V2], f func(*V, *V2) R, opts ...NodeOption) Table[K, R] {
+	if t.t == nil {
+		return Table[K, R]{}
+	}
+	return joinTables(t.t, right, operator.Outer(f), f != nil, gather(t.t.at.b, opts))
+}
+
+func joinTables[K comparable, V, V2, R any](left *table[K, V], other Table[K, V2], pair operator.Pair[V, V2, R], given bool, o settings) Table[K, R] {
+	b, at := left.at.b, len(left.at.b.nodes)
+	merged := b.number("KTABLE-MERGE-", o)
+	side := func(prefix, ending string) string {
+		if o.named {
+			o := o
+			o.name += ending
+			return b.number(prefix, o)
+		}
+		return b.number(prefix, o)
+	}
+	fromLeft, fromRight := side("KTABLE-JOINTHIS-", "-join-this"), side("KTABLE-JOINOTHER-", "-join-other")
+	this := add[K, operator.Change[R]](b, fromLeft, o, left.at.node)
+	this.needs(given)
+	if !ours(this.node, other.t != nil, func() *Builder { return other.t.at.b }, "table") {
+		return Table[K, R]{}
+	}
+	right := other.t
+	that := add[K, operator.Change[R]](b, fromRight, o, right.at.node)
+	out := add[K, operator.Change[R]](b, merged, o, this.node, that.node)
+	out.alike = append(out.alike, []*node{left.at.node, right.at.node})
+	this.looksUp, that.looksUp = append(this.looksUp, right.info), append(that.looksUp, left.info)
+	left.info.read, right.info.read = true, true
+	left.info.wantsOld = left.info.wantsOld || pair.KeepLeft
+	right.info.wantsOld = right.info.wantsOld || pair.KeepRight
+
+	info := tableInfo{sides: []*tableInfo{left.info, right.info}, like: []*tableInfo{left.info}}
+	if pair.KeepRight {
+		info.like = append(info.like, right.info)
+	}
+	to := newTable(out, left.key, inherit[V, R](left.value, out.node), info)
+	to.fromKey = both(left.fromKey, right.fromKey)
+	to.kept.through = func(w *wiring) operator.Lookup[K, R] {
+		return operator.JoinLookup(w.task, out.run, pair, left.lookup(w), right.lookup(w))
+	}
+	left.at.attach(func(w *wiring) engine.Receive[K, operator.Change[V]] {
+		return operator.JoinLeft(w.task, this.run, pair, right.lookup(w), to.info.old, this.receive(w))
+	})
+	right.at.attach(func(w *wiring) engine.Receive[K, operator.Change[V2]] {
+		return operator.JoinRight(w.task, that.run, pair, left.lookup(w), to.info.old, that.receive(w))
+	})
+	for _, p := range []*place[K, operator.Change[R]]{this, that} {
+		p.attach(func(w *wiring) engine.Receive[K, operator.Change[R]] {
+			return operator.Keep(w.task, out.run, to.of(w), out.receive(w))
+		})
+	}
+	if pair.KeepLeft {
+		b.later = append(b.later, func() { to.info.checkExpiry(at) })
+	}
+	return Table[K, R]{to}
+}
+
+// checkExpiry refuses a join that keeps rows without a partner where a row of both sides expires in one store: while one side is told, the other's is still
+// there.
+func (t *tableInfo) checkExpiry(at int) {
+	for i, side := range t.sides {
+		for _, base := range t.sides[1-i].bases() {
+			if base.rows != nil && base.rows.decl.TTL > 0 && side.node.follows(base.node) {
+				t.node.b.faults.add(at, t.node.run.Name, "both of its sides come from a table with a TTL, "+base.rows.decl.Name+", of which a row cannot be seen to expire on both at once",
+					"read the topic as a second table for the other side, or give the table store.FiniteKeys", t.node.run.Place)
+				return
+			}
+		}
+	}
+}
