@@ -107,8 +107,10 @@ type subscriptionKeys struct{}
 
 func (subscriptionKeys) String() string { return "foreign key, key" }
 
-func (subscriptionKeys) Encode(dst []byte, key string) ([]byte, error) { return append(dst, key...), nil }
-func (subscriptionKeys) Decode(src []byte) (string, error)             { return string(src), nil }
+func (subscriptionKeys) Encode(dst []byte, key string) ([]byte, error) {
+	return append(dst, key...), nil
+}
+func (subscriptionKeys) Decode(src []byte) (string, error) { return string(src), nil }
 
 // appendPrefix begins the key of a subscription: all of one foreign key begin so, and no others.
 func appendPrefix(dst, foreign []byte) []byte {
