@@ -345,7 +345,13 @@ func (g *graph) sum(n Node, t topology.Table[string, string]) {
 
 func (g *graph) join(n Node) error {
 	right, ok := g.tables[n.With]
-	if !ok || n.Fn != "" {
+	if !ok {
+		return errUnsupported
+	}
+	if left, ok := g.tables[n.From]; ok {
+		return g.joinTables(n, left, right)
+	}
+	if n.Fn != "" {
 		return errUnsupported
 	}
 	if left, ok := g.streams[n.From]; ok {
@@ -364,6 +370,41 @@ func (g *graph) join(n Node) error {
 		return nil
 	}
 	return errUnsupported
+}
+
+func (g *graph) joinTables(n Node, left, right topology.Table[string, *string]) error {
+	leftJoined := func(l *string, r **string) *string { return joined(l, side(r)) }
+	if n.Fn != "" {
+		f, err := functionOf(n.Fn)
+		if err != nil {
+			return err
+		}
+		key := func(k string, v *string) (string, bool) {
+			foreign := f(&k, v)
+			if foreign == nil {
+				return "", false
+			}
+			return *foreign, true
+		}
+		switch n.Op {
+		case "join":
+			g.keep(n, left.JoinForeign(n.Name, right, key, joined))
+		case "leftJoin":
+			g.keep(n, left.LeftJoinForeign(n.Name, right, key, leftJoined))
+		default:
+			return errUnsupported
+		}
+		return nil
+	}
+	switch n.Op {
+	case "join":
+		g.keep(n, left.Join(right, joined))
+	case "leftJoin":
+		g.keep(n, left.LeftJoin(right, leftJoined))
+	case "outerJoin":
+		g.keep(n, left.OuterJoin(right, func(l, r **string) *string { return joined(side(l), side(r)) }))
+	}
+	return nil
 }
 
 // side is one side of a join, nil if it is missing.

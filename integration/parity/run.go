@@ -187,7 +187,7 @@ func (c *Case) compare(g *graph, d *topologytest.Driver) error {
 // countedByKafkaStreams is the number of drops for reasons that Kafka Streams counts too. A null key on its way to a repartition topic is none.
 func countedByKafkaStreams(d *topologytest.Driver) int {
 	n := 0
-	for _, x := range d.Drops(processor.NullKey, processor.NullValue, processor.Expired, processor.NoTime) {
+	for _, x := range d.Drops(processor.NullKey, processor.NullValue, processor.Expired, processor.NoTime, processor.Stale) {
 		if !strings.Contains(x.Node, "-repartition") {
 			n++
 		}
