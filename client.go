@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 
+	"github.com/kolkstreams/kolk/changelog"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -16,6 +18,18 @@ func isGone(err error) bool {
 }
 
 func isDenied(err error) bool { return errors.Is(err, kerr.TopicAuthorizationFailed) }
+
+// passes says that an error will be gone by itself: the broker said so, or could not be reached.
+func passes(err error) bool {
+	if _, ours := errors.AsType[*TopicError](err); ours {
+		return false
+	}
+	if _, ours := errors.AsType[*changelog.TopicError](err); ours {
+		return false
+	}
+	_, network := errors.AsType[net.Error](err)
+	return network || kerr.IsRetriable(err) || kgo.IsRetryableBrokerErr(err)
+}
 
 // clientLogger passes on what the Kafka client has to say, from warnings up; all of it at debug level.
 type clientLogger struct{ to *slog.Logger }

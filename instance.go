@@ -15,7 +15,6 @@ import (
 	"github.com/kolkstreams/kolk/rebalance"
 	"github.com/kolkstreams/kolk/store/badgerstore"
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -86,7 +85,11 @@ func start(ctx context.Context, a *App) (_ *instance, err error) {
 	if err := in.connect(); err != nil {
 		return nil, err
 	}
-	if in.topics, err = a.find(in.ctx, in.adm); err != nil {
+	err = in.patiently(in.ctx, "topics", func() (err error) {
+		in.topics, err = a.find(in.ctx, in.adm)
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	in.fencer = &exactlyonce.Fencer{Client: in.client, Prefix: c.Application + "-", Timeout: c.TransactionTimeout}
@@ -97,7 +100,7 @@ func start(ctx context.Context, a *App) (_ *instance, err error) {
 	if err := in.openWorkers(); err != nil { // which ends what a former process with this StateDir left open
 		return nil, err
 	}
-	if err := in.checkOffsets(in.ctx); err != nil {
+	if err := in.patiently(in.ctx, "offsets", func() error { return in.checkOffsets(in.ctx) }); err != nil {
 		return nil, err
 	}
 	if err := in.join(); err != nil {
@@ -159,13 +162,13 @@ func (in *instance) connect() error {
 	}
 }
 
-// patiently calls f again while its error is one that passes: a new cluster takes a while to have a group coordinator.
+// patiently calls f again while its error is one that passes: a new cluster takes a while to have a group coordinator, and brokers restart.
 func (in *instance) patiently(ctx context.Context, what string, f func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, connectWithin)
 	defer cancel()
 	for {
 		err := f()
-		if err == nil || !kerr.IsRetriable(err) {
+		if err == nil || !passes(err) {
 			return err
 		}
 		in.log.Debug("not available yet", "what", what, "error", err)

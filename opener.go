@@ -12,6 +12,7 @@ import (
 	"github.com/kolkstreams/kolk/internal/state"
 	"github.com/kolkstreams/kolk/store/badgerstore"
 	"github.com/kolkstreams/kolk/store/memstore"
+	"github.com/twmb/franz-go/pkg/kadm"
 )
 
 // open opens a task in the background and hands it to its worker. The order matters: first the stable input offsets, which waits for open
@@ -331,7 +332,11 @@ func (o *opener) logOf(store string) (string, bool) {
 // start tells the task where its inputs go on.
 func (o *opener) start() error {
 	t, in := o.task, o.in
-	ends, err := in.adm.ListCommittedOffsets(o.ctx, o.inputNames()...)
+	var ends kadm.ListedOffsets
+	err := in.patiently(o.ctx, "ends of the inputs", func() (err error) {
+		ends, err = in.adm.ListCommittedOffsets(o.ctx, o.inputNames()...)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("ends of the inputs: %w", err)
 	}
@@ -339,7 +344,11 @@ func (o *opener) start() error {
 		topic, p := t.input(i), t.key.Partition
 		next := o.offsets[exactlyonce.TopicPartition{Topic: topic, Partition: p}].Offset
 		if next < 0 {
-			if next, err = in.beginning(o.ctx, topic, p, t.sub.Inputs[i].Start); err != nil {
+			err := in.patiently(o.ctx, "beginning of an input", func() (err error) {
+				next, err = in.beginning(o.ctx, topic, p, t.sub.Inputs[i].Start)
+				return err
+			})
+			if err != nil {
 				return err
 			}
 		}
