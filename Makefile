@@ -5,6 +5,7 @@ export KAFKA
 
 FAULTS ?= 20
 SEED ?= 1
+NODES ?= 1
 FUZZTIME ?= 10s
 OUT ?= bin/contender
 
@@ -45,11 +46,11 @@ bench: ## kolk, Kafka Streams and a raw loop side by side on one real broker (AR
 contender: ## build kolk's program for the benchmark at OUT=path
 	@cd integration && go build -o '$(abspath $(OUT))' ./cmd/contender
 
-chaos: ## kill instances and brokers at random and compare with a batch: FAULTS=20 SEED=1
+chaos: ## kill instances and brokers at random and compare with a batch: FAULTS=20 SEED=1, NODES=3 for three brokers
 	@.ci/tools java javac mvn
-	@cd integration && go run ./cmd/chaos -faults $(FAULTS) -seed $(SEED)
+	@cd integration && go run ./cmd/chaos -faults $(FAULTS) -seed $(SEED) -nodes $(NODES)
 
-takeover: ## seconds from kill -9 to the first record processed elsewhere
+takeover: ## seconds from kill -9 to the first record processed elsewhere, commit latency, what a restart reads
 	@.ci/tools java javac mvn
 	@cd integration && go run ./cmd/takeover
 

@@ -33,6 +33,7 @@ func (r Restarts) Wrong() error {
 	return errors.Join(faults...)
 }
 
+// String is the result in a line.
 func (r Restarts) String() string {
 	return fmt.Sprintf("%d rows; changelog records read: %d after a clean stop, %d after kill -9 (%d offsets since the last checkpoint), %d after kill -9 while idle", r.Rows, r.Clean, r.Killed, r.Written, r.Idle)
 }

@@ -17,6 +17,7 @@ const rate = 2000
 // Elsewhere is a take-over by another instance: from kill -9 of the owner to the first record of one of its tasks, and to that of the last of them.
 type Elsewhere struct{ First, All time.Duration }
 
+// String is the result in words.
 func (e Elsewhere) String() string {
 	return fmt.Sprintf("%.2f s to the first record, %.2f s until every task has gone on", e.First.Seconds(), e.All.Seconds())
 }
@@ -133,6 +134,7 @@ type Latency struct {
 	P50, P99 time.Duration
 }
 
+// String is the result in words.
 func (l Latency) String() string {
 	return fmt.Sprintf("p50 %.1f ms, p99 %.1f ms of %d commits", 1000*l.P50.Seconds(), 1000*l.P99.Seconds(), l.Commits)
 }

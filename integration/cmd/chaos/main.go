@@ -1,5 +1,5 @@
 // Command chaos runs jobs while processes and brokers are killed, frozen, added and removed, and compares their results with a batch computation. Package
-// chaos says what is done; -h lists the flags. The last line of each run says "equal: ..." or "DIFFERENT: ...", and then the status is 1.
+// chaos says what is done; -h lists the flags. Each run, and all of them together, end on a line "equal: ..." or "DIFFERENT: ..."; with the latter the status is 1.
 //
 //	go run ./cmd/chaos -faults 20 -seed 1
 //	go run ./cmd/chaos -fake -job count -guarantee exactly_once -kinds kill,zombie
@@ -66,14 +66,23 @@ func run(ctx context.Context) error {
 		return err
 	}
 	var all []error
+	runs := 0
 	for _, job := range strings.Split(*jobs, ",") {
 		for _, guarantee := range strings.Split(*guarantees, ",") {
 			o := o
 			o.Job, o.Guarantee = job, guarantee
 			o.Application = fmt.Sprintf("chaos-%s-%s-%d-%d", job, strings.ReplaceAll(guarantee, "_", "-"), o.Seed, time.Now().Unix())
 			o.Dir = filepath.Join(dir, o.Application)
-			all = append(all, one(ctx, o))
+			runs++
+			if err := one(ctx, o); err != nil {
+				all = append(all, err)
+			}
 		}
+	}
+	if len(all) > 0 {
+		fmt.Printf("DIFFERENT: %d of %d runs\n", len(all), runs)
+	} else {
+		fmt.Printf("equal: %d runs\n", runs)
 	}
 	err = errors.Join(all...)
 	if err != nil {
