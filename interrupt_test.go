@@ -136,3 +136,34 @@ func TestContextOfProcessors(t *testing.T) {
 		}
 	})
 }
+
+// An instance that stops while others join hands nothing over before it has committed: what it writes after that would be counted twice.
+func TestStopWhileOthersJoin(t *testing.T) {
+	for _, g := range []Guarantee{ExactlyOnce, AtLeastOnce} {
+		b := func() *topology.Builder {
+			b := topology.New()
+			b.Stream(words).Process("slow", func() slow { return slow{8 * time.Second} }).GroupByKey().Count("counts", store.FiniteKeys(10)).To(totals)
+			return b
+		}
+		inWorld(t, map[string]int32{"words": 2, "totals": 1}, func(w *world) {
+			c := w.config("app")
+			c.Guarantee, c.CommitEvery, c.TransactionTimeout = g, time.Second, time.Minute
+			first := w.start(b(), c).ready()
+			for range 4 {
+				w.send("words", "d=") // on the partition that moves
+			}
+			w.wait(time.Second)
+			second := c
+			second.StateDir = t.TempDir()
+			heir := w.start(b(), second)
+			if err := first.stop(); err != nil {
+				t.Error(err)
+			}
+			w.settled("app", "words", "app-counts-repartition")
+			if err := heir.stop(); err != nil {
+				t.Fatal(err)
+			}
+			w.same("counts", w.counts("totals"), map[string]int64{"d": 4})
+		})
+	}
+}
