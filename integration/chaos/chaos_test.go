@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,10 @@ func suffer(t *testing.T, o chaos.Options) {
 				defer cancel()
 				o := o
 				o.Job, o.Guarantee, o.Faults, o.Seed, o.Dir, o.Progress = job, guarantee, 3, uint64(1+seed), t.TempDir(), output{t}
+				if guarantee == chaos.AtLeastOnce {
+					// A process that is frozen in the middle of a commit writes its changelog over that of the new owner when it is thawed. Only transactions keep it from that.
+					o.Kinds = slices.DeleteFunc(slices.Clone(o.Kinds), func(k chaos.Kind) bool { return k == chaos.Zombie })
+				}
 				o.Application = fmt.Sprintf("chaos-%s-%s-%d", job, strings.ReplaceAll(guarantee, "_", "-"), time.Now().UnixNano())
 				c, err := chaos.Run(ctx, o)
 				if err != nil {
@@ -92,7 +97,7 @@ func TestKillOnKafka(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	o := chaos.Options{Seeds: c.Seeds(), Nodes: c.Nodes()}
+	o := chaos.Options{Seeds: c.Seeds(), Nodes: c.Nodes(), Kinds: chaos.Kinds(len(c.Nodes()))}
 	if len(o.Nodes) > 0 {
 		o.Session = 2 * time.Second
 	}

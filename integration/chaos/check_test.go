@@ -4,8 +4,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -161,5 +163,23 @@ func TestParseKinds(t *testing.T) {
 	}
 	if _, err := ParseKinds("kill,fire"); err == nil || !strings.Contains(err.Error(), "fire") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A broker that is alone is killed, and not stopped; those of others are left in peace.
+func TestKinds(t *testing.T) {
+	for nodes, want := range map[int][2]bool{0: {false, false}, 1: {true, false}, 3: {true, true}} {
+		k := Kinds(nodes)
+		if got := [2]bool{slices.Contains(k, BrokerKill), slices.Contains(k, BrokerStop)}; got != want {
+			t.Errorf("%d brokers: killed and stopped: %v, want %v", nodes, got, want)
+		}
+	}
+	d := &deal{random: rand.New(rand.NewPCG(1, 1)), kinds: []Kind{Kill, Add, Pause}}
+	for range 5 {
+		hand := []Kind{d.draw(), d.draw(), d.draw()}
+		slices.Sort(hand)
+		if !slices.Equal(hand, []Kind{Add, Kill, Pause}) {
+			t.Errorf("drawn %v", hand)
+		}
 	}
 }

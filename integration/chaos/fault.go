@@ -30,9 +30,9 @@ const (
 
 var kinds = []Kind{Kill, Kill, Kill, KillBlank, KillRestore, KillStatic, Restart, Add, Remove, Zombie, Zombie, Pause, BrokerKill, BrokerStop}
 
-// possible are the kinds that so many brokers bear. One that is alone must not be stopped in good order: Kafka 4.3.1, while it goes, notes transactions as complete whose marker
+// Kinds are the faults that so many brokers bear. One that is alone must not be stopped in good order: Kafka 4.3.1, while it goes, notes transactions as complete whose marker
 // it has not written to __consumer_offsets. The offsets are held by them for ever after, and no fence ends what has no open transaction.
-func possible(nodes int) []Kind {
+func Kinds(nodes int) []Kind {
 	return slices.DeleteFunc(slices.Clone(kinds), func(k Kind) bool {
 		return (k == BrokerKill && nodes == 0) || (k == BrokerStop && nodes < 3)
 	})
@@ -83,7 +83,7 @@ func (r *run) between(low, high time.Duration) time.Duration {
 func (r *run) harm() error {
 	d := &deal{random: r.random, kinds: r.Kinds}
 	if d.kinds == nil {
-		d.kinds = possible(len(r.Nodes))
+		d.kinds = Kinds(len(r.Nodes))
 	}
 	for n := 1; n <= r.Faults; {
 		k := d.draw()
