@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kolkstreams/kolk/changelog"
@@ -13,6 +14,7 @@ import (
 	"github.com/kolkstreams/kolk/store/badgerstore"
 	"github.com/kolkstreams/kolk/store/memstore"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // open opens a task in the background and hands it to its worker. The order matters: first the stable input offsets, which waits for open
@@ -483,6 +485,16 @@ func (o *opener) restoreDisk() (err error) {
 	return nil
 }
 
+// version is the version of a changelog record's layout, as its header says; 0 without one.
+func version(headers []kgo.RecordHeader) byte {
+	for _, h := range slices.Backward(headers) {
+		if h.Key == engine.VersionHeader && len(h.Value) == 1 {
+			return h.Value[0]
+		}
+	}
+	return 0
+}
+
 // read restores one store: through the loader if there is one, else in memory, with a checkpoint whenever the memory's share is full.
 func (o *opener) read(slot int, loader state.Loader) error {
 	t, in, part := o.task, o.in, o.parts[slot]
@@ -497,6 +509,11 @@ func (o *opener) read(slot int, loader state.Loader) error {
 		for i := range recs {
 			r := &recs[i]
 			var err error
+			if d.Upgrade != nil && r.Value != nil {
+				if r.Value, err = d.Upgrade(state.Logged{Value: r.Value, Version: version(r.Headers), At: r.Timestamp, Offset: r.Offset, Topic: part.Topic, Partition: part.Partition}); err != nil {
+					return fmt.Errorf("offset %d: %w", r.Offset, err)
+				}
+			}
 			if loader != nil {
 				err = t.Load(loader, slot, r.Key, r.Value, r.Timestamp)
 			} else {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kolkstreams/kolk/exactlyonce"
 	"github.com/kolkstreams/kolk/internal/engine"
+	"github.com/kolkstreams/kolk/internal/state"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -59,7 +60,10 @@ func (s *sink) record(topic string, partition int32, key, value []byte, at int64
 	}
 	r := &s.slab[0]
 	s.slab = s.slab[1:]
-	r.Topic, r.Partition, r.Key, r.Value, r.Timestamp = topic, partition, s.keep(key), s.keep(value), time.UnixMilli(at)
+	r.Topic, r.Partition, r.Key, r.Value = topic, partition, s.keep(key), s.keep(value)
+	if at != state.NoTime { // else it gets that of its sending
+		r.Timestamp = time.UnixMilli(at)
+	}
 	if len(headers) > 0 {
 		r.Headers = make([]kgo.RecordHeader, len(headers))
 		for i, h := range headers {

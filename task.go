@@ -115,7 +115,7 @@ func (t *task) stage(produce func(*kgo.Record)) error {
 		if d.Source != "" {
 			return nil // its records are in the source topic already
 		}
-		r := out.record(t.log(d), t.key.Partition, key, value, at, nil)
+		r := out.record(t.log(d), t.key.Partition, key, value, at, engine.LogHeaders(d, value))
 		t.staged[slot[d]] = r
 		produce(r)
 		return nil

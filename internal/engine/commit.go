@@ -43,6 +43,17 @@ func (t *Task) Flush(write func(d *state.Decl, key, value []byte, at int64) erro
 	return nil
 }
 
+// VersionHeader is the header of changelog records that says the version of their values' layout.
+const VersionHeader = "v"
+
+// LogHeaders are the headers of a changelog record.
+func LogHeaders(d *state.Decl, value []byte) []Header {
+	if d.Format == 0 || value == nil {
+		return nil
+	}
+	return []Header{{VersionHeader, []byte{d.Format}}}
+}
+
 // Cut is what a commit writes for one input: the offset to go on from and its metadata.
 type Cut struct {
 	Input    int

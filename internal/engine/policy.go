@@ -87,7 +87,7 @@ func (t *Task) Drop(c *Counter, r *Rec) {
 	case Stop:
 		t.Abort(t.recordError("process", c.Node, fmt.Errorf("dropped: %s", c.Reason)))
 	case DeadLetter:
-		if r.Input >= 0 && (c.sent != r.Offset || c.input != r.Input) {
+		if r.Input >= 0 && !r.Kept && (c.sent != r.Offset || c.input != r.Input) {
 			c.sent, c.input = r.Offset, r.Input
 			t.deadLetter(c.policy.Topic, c.Node, c.Reason, nil, r)
 		}
@@ -163,8 +163,8 @@ func (t *Task) deadLetter(topic string, n *Node, reason string, err error, r *Re
 	if t.env.DeadLettered != nil {
 		t.env.DeadLettered(name, err)
 	}
-	if r.Input < 0 {
-		return // a timer has no record to send
+	if r.Input < 0 || r.Kept {
+		return // there is no record to send
 	}
 	h := append([]Header(nil), r.Headers...)
 	add := func(key, value string) { h = append(h, Header{key, []byte(value)}) }

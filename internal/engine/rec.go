@@ -24,6 +24,17 @@ type Rec struct {
 	Offset  int64 // of the input record
 	// RawKey and RawValue are the input record as it came, for sinks that get key or value unchanged. Both are nil in a timer.
 	RawKey, RawValue []byte
+	// Kept says that an operator kept the record from earlier ones and sends it now, in the turn of the one that Input and Offset name. It has
+	// no raw form, and never goes to a dead letter topic.
+	Kept bool
+}
+
+// Keep makes the record one that an operator had kept: with its own time and headers, in the turn of the record that is being processed. What it
+// returns is the record as it was, to be put back.
+func (r *Rec) Keep(at int64, headers []Header) (was Rec) {
+	was = *r
+	*r = Rec{Time: at, Headers: headers, Input: was.Input, Offset: was.Offset, Kept: true}
+	return was
 }
 
 // Rec is the record being processed, for whoever was not given it: a processor's context, or what a timer sends.

@@ -49,6 +49,7 @@ type Task struct {
 	byName map[string]int
 
 	queues     []queue
+	inputs     []string // their topics
 	streamTime int64
 	expiry     []expiry
 	clocks     map[string]*int64
@@ -109,6 +110,7 @@ func Open(sub *Sub, partition int32, env Env) (*Task, error) {
 	t.queues = make([]queue, len(sub.Inputs))
 	for i := range t.queues {
 		t.queues[i] = queue{partitionTime: -1, idleSince: -1}
+		t.inputs = append(t.inputs, sub.Inputs[i].Full(env.App))
 	}
 	t.saved = t.times()
 	if err := t.wire(); err != nil {
@@ -185,6 +187,14 @@ func (t *Task) Clock(name string) *int64 {
 		t.clocks[name] = c
 	}
 	return c
+}
+
+// Topic is the topic in whose turn a record is; empty in a timer.
+func (t *Task) Topic(r *Rec) string {
+	if r.Input < 0 {
+		return ""
+	}
+	return t.inputs[r.Input]
 }
 
 // StreamTime is the largest event time the task has taken in, ms; -1 before the first record.

@@ -13,6 +13,9 @@ import (
 type Change[V any] struct {
 	Old, New       V
 	HasOld, HasNew bool
+	// Began says that there was no row, and that Old is what a windowed aggregate began with. Kafka Streams takes that for the old value
+	// where it shows: in the changelog of a suppression.
+	Began bool
 }
 
 // What the last byte of an encoded Change says of what is before it. Kafka Streams also writes each with an additional byte before the

@@ -16,6 +16,8 @@ type Target[K comparable, V any] struct {
 	Value serde.Serde[V]
 	// RawKey and RawValue say that the key or value is as the source read it, with the same serde: its bytes are kept.
 	RawKey, RawValue bool
+	// Tail is how many bytes at the end of a key, its window, have no part in choosing the partition.
+	Tail int
 	// Partition picks a partition from 0 to n-1; nil goes by the key's bytes.
 	Partition func(k K, v V, n int) int
 	// Choose picks the topic.
@@ -97,7 +99,7 @@ func (s *sink[K, V]) encode(r *engine.Rec, k K, v V, null bool, topic *string, c
 		}
 	}
 	switch {
-	case s.RawKey && r.Input >= 0:
+	case s.RawKey && r.Input >= 0 && !r.Kept:
 		key = r.RawKey
 	case !r.NullKey:
 		if key, err = s.Key.Encode(s.kb[:0], k); err != nil {
@@ -109,7 +111,7 @@ func (s *sink[K, V]) encode(r *engine.Rec, k K, v V, null bool, topic *string, c
 	}
 	switch {
 	case null:
-	case s.RawValue && r.Input >= 0:
+	case s.RawValue && r.Input >= 0 && !r.Kept:
 		value = r.RawValue
 	default:
 		if value, err = s.Value.Encode(s.vb[:0], v); err != nil {
@@ -129,7 +131,7 @@ func (s *sink[K, V]) encode(r *engine.Rec, k K, v V, null bool, topic *string, c
 	case key == nil:
 		partition = -1
 	default:
-		partition = engine.Partition(key, *count)
+		partition = engine.Partition(key[:max(0, len(key)-s.Tail)], *count)
 	}
 	return key, value, partition, nil
 }

@@ -74,3 +74,14 @@ func KeyFaults(serde any) []state.Fault {
 	}
 	return nil
 }
+
+// WindowsOf are the windows whose keys a serde writes, without grace and retention; ok is false for serdes of sessions and of other keys.
+func WindowsOf(serde any) (w Windows, ok bool) {
+	t, ok := serde.(interface{ bare() Windows })
+	if !ok {
+		return w, false
+	}
+	return t.bare(), true
+}
+
+func (t TimeTail) bare() Windows { return t.Windows }

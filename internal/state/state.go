@@ -29,6 +29,10 @@ type Decl struct {
 	Source string
 	// Config are topic configurations of the changelog that the user asked for.
 	Config map[string]string
+	// Format, if it is not 0, is the version of the values' layout. Each changelog record with a value says it in the header "v", as one byte.
+	Format byte
+	// Upgrade makes a value of the present layout from that of a changelog record. It is set where Format is, and called before Restore and Load.
+	Upgrade func(Logged) ([]byte, error)
 	// Faults are what is wrong with the declaration; Build reports them.
 	Faults []Fault
 	// Place is file:line of the declaration.
@@ -41,6 +45,19 @@ type Decl struct {
 
 // Fault is one thing wrong with a declaration, and the remedy.
 type Fault struct{ Problem, Remedy string }
+
+// Logged is a changelog record as it was found.
+type Logged struct {
+	Value     []byte
+	Version   byte // what the header "v" says; 0 without it
+	At        int64
+	Offset    int64
+	Topic     string
+	Partition int32
+}
+
+// NoTime is the time of changelog records that are to get the one of their sending.
+const NoTime = -1
 
 // Full is the store's name with its version, as topics and directories have it.
 func (d *Decl) Full() string {

@@ -48,7 +48,7 @@ func (d *Driver) commit(told bool) {
 		err := t.Flush(func(decl *state.Decl, key, value []byte, at int64) error {
 			if decl.Source == "" {
 				l, _ := d.changelog(decl, t.Partition)
-				l.append(t.Partition, key, value, at, nil, d.sends-1)
+				l.append(t.Partition, key, value, at, engine.LogHeaders(decl, value), d.sends-1)
 			}
 			return nil
 		})

@@ -2,6 +2,7 @@ package topologytest
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kolkstreams/kolk/internal/engine"
 	"github.com/kolkstreams/kolk/internal/state"
@@ -122,6 +123,11 @@ func (d *Driver) restore(t *task) error {
 			recs = compacted(recs)
 		}
 		for _, r := range recs {
+			if decl.Upgrade != nil && r.Value != nil {
+				if r.Value, err = decl.Upgrade(state.Logged{Value: r.Value, Version: version(r.Headers), At: r.Time, Offset: r.Offset, Partition: t.Partition}); err != nil {
+					return fmt.Errorf("store %q: offset %d: %w", decl.Name, r.Offset, err)
+				}
+			}
 			if loader != nil && !decl.InMemory {
 				err = t.Load(loader, slot, r.Key, r.Value, r.Time)
 			} else {
@@ -142,10 +148,20 @@ func (d *Driver) restore(t *task) error {
 	return loader.Finish(data)
 }
 
+// version is the version of a changelog record's layout, as its header says; 0 without one.
+func version(headers []engine.Header) byte {
+	for _, h := range slices.Backward(headers) {
+		if h.Key == engine.VersionHeader && len(h.Value) == 1 {
+			return h.Value[0]
+		}
+	}
+	return 0
+}
+
 // compacts says whether a store's changelog keeps only the last record of each key. That of a join side and of a store with history keep all.
 func compacts(decl *state.Decl) bool {
 	switch decl.Kind {
-	case "keyvalue", "window", "session":
+	case "keyvalue", "window", "session", "suppress":
 		return true
 	}
 	return false

@@ -1,0 +1,77 @@
+package operator
+
+import (
+	"github.com/kolkstreams/kolk/internal/engine"
+	"github.com/kolkstreams/kolk/internal/span"
+	"github.com/kolkstreams/kolk/window"
+)
+
+// finals sends the last value of each window when it is closed, from the store: there is no buffer. How far it has come is committed under the
+// store's name, as Kafka Streams does, so that each window is sent once whatever happens in between.
+type finals[K comparable, A any] struct {
+	node *engine.Node
+	task *engine.Task
+	next engine.Receive[window.Key[K], A]
+	sent *int64 // what was closed at this time has been sent; -1 if nothing has
+	due  int64  // no window that has not been sent closes before
+	// inclusive says that a window's end belongs to it, so that it is closed one millisecond later.
+	inclusive int64
+	// scan visits what was closed after one time and is closed at another, in order, and then at most one window that is still open.
+	scan  func(after, at int64, visit func(k K, start, end int64, value A, entry int64) (more bool))
+	batch []closedWindow[K, A]
+}
+
+type closedWindow[K comparable, A any] struct {
+	key        K
+	start, end int64
+	value      A
+	at         int64
+}
+
+func newWindowFinals[K comparable, A any](t *engine.Task, n *engine.Node, w *Windowed[K, A]) *finals[K, A] {
+	f := &finals[K, A]{node: n, task: t, next: w.Final, sent: t.Clock(w.Store)}
+	if w.Spec.Inclusive() {
+		f.inclusive = 1
+	}
+	rows, spec := w.Rows, w.Spec
+	f.scan = func(after, _ int64, visit func(k K, start, end int64, value A, entry int64) bool) {
+		from := int64(0)
+		if after >= 0 {
+			from = max(0, spec.Closed(after)+1)
+		}
+		rows.Starting(from, never, func(k K, start int64, value A, entry int64) bool {
+			return visit(k, start, spec.End(start), value, entry)
+		})
+	}
+	return f
+}
+
+// opened says that a window up to end has a value.
+func (f *finals[K, A]) opened(end int64) { f.due = min(f.due, span.Add(end, f.inclusive)) }
+
+// upTo sends what is closed at a time: stream time less the grace, and less the gap of sessions.
+func (f *finals[K, A]) upTo(r *engine.Rec, at int64) {
+	if at < f.due || at < 0 {
+		return
+	}
+	f.task.At(f.node)
+	f.due = never
+	f.scan(*f.sent, at, func(k K, start, end int64, value A, entry int64) bool {
+		if closes := span.Add(end, f.inclusive); closes > at {
+			f.due = closes
+			return false
+		}
+		f.batch = append(f.batch, closedWindow[K, A]{k, start, end, value, entry})
+		return true
+	})
+	*f.sent = at
+	// What follows may write to the store, so the scan is over.
+	for i := range f.batch {
+		c := &f.batch[i]
+		was := r.Keep(c.at, r.Headers)
+		f.next(r, InWindow(c.key, c.start, c.end), c.value)
+		*r = was
+	}
+	clear(f.batch)
+	f.batch = f.batch[:0]
+}
