@@ -23,9 +23,26 @@ func (m *memory) Freeze() []state.Batch {
 	if len(m.frozen.list) > 0 || len(m.layer.list) == 0 && len(m.ages.stale) == 0 {
 		return nil
 	}
+	rows := make([]state.Row, 0, len(m.layer.list))
+	m.freeze(func(r state.Row) { rows = append(rows, r) })
+	m.batches = m.batches[:0]
+	if len(rows) > 0 {
+		m.batches = append(m.batches, state.Batch{Slot: m.env.Slot, Rows: rows})
+	}
+	if moves := m.indexRows(); len(moves) > 0 {
+		m.batches = append(m.batches, state.Batch{Slot: m.env.Slot + 1, Rows: moves})
+	}
+	m.account()
+	if len(m.batches) == 0 {
+		return nil
+	}
+	return m.batches
+}
+
+// freeze moves the committed entries into the frozen layer, which is empty, and gives their rows to add in ascending order.
+func (m *memory) freeze(add func(state.Row)) {
 	m.sortLayer()
 	m.layer, m.frozen = m.frozen, m.layer
-	rows := make([]state.Row, 0, len(m.frozen.list))
 	for i := range m.frozen.list {
 		l := &m.frozen.list[i]
 		e := m.slab.at(l.id)
@@ -44,20 +61,8 @@ func (m *memory) Freeze() []state.Batch {
 		if !l.del {
 			r.Value = l.blob
 		}
-		rows = append(rows, r)
+		add(r)
 	}
-	m.batches = m.batches[:0]
-	if len(rows) > 0 {
-		m.batches = append(m.batches, state.Batch{Slot: m.env.Slot, Rows: rows})
-	}
-	if moves := m.indexRows(); len(moves) > 0 {
-		m.batches = append(m.batches, state.Batch{Slot: m.env.Slot + 1, Rows: moves})
-	}
-	m.account()
-	if len(m.batches) == 0 {
-		return nil
-	}
-	return m.batches
 }
 
 func (m *memory) sortLayer() {

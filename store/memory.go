@@ -22,6 +22,22 @@ type keyIndex interface {
 	grow()
 }
 
+// stored is where the backend has a store's rows.
+type stored interface {
+	// get appends a row to dst.
+	get(name, dst []byte) (row []byte, ok bool, err error)
+}
+
+// unsegmented is the rows of a store that has no segments.
+type unsegmented struct {
+	backend state.Backend
+	slot    uint16
+}
+
+func (u unsegmented) get(name, dst []byte) ([]byte, bool, error) {
+	return u.backend.Get(u.slot, name, dst)
+}
+
 // memory is a store's layers over its backend, whatever the types of keys and values are.
 //
 // The current value of an entry is in its cell. Committed and frozen values are bytes in arenas, from which a cell is made again when a
@@ -30,6 +46,7 @@ type memory struct {
 	name    string
 	env     state.Env
 	index   keyIndex
+	stored  stored
 	cells   cells
 	slab    slab
 	entrySz int64 // bytes of an entry's fixed parts
@@ -83,6 +100,7 @@ const timeSize = 8
 
 func (m *memory) init(name string, env state.Env, index keyIndex, c cells, ttl, keySize, cellSize int64) {
 	m.name, m.env, m.index, m.cells, m.ttl = name, env, index, c, ttl
+	m.stored = unsegmented{env.Backend, env.Slot}
 	// A map holds the key and a number at a load of about two thirds.
 	m.entrySz = int64(unsafe.Sizeof(entry{})) + cellSize + (keySize+4)*3/2 + keySize
 	m.ages.init(ttl)
@@ -157,7 +175,7 @@ func (m *memory) create(name []byte, read bool) uint32 {
 
 // row reads from the backend into scratch.
 func (m *memory) row(name []byte) ([]byte, bool) {
-	row, ok, err := m.env.Backend.Get(m.env.Slot, name, m.vb[:0])
+	row, ok, err := m.stored.get(name, m.vb[:0])
 	if err != nil {
 		m.fail("read key %x: %w", name, err)
 	}

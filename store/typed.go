@@ -14,16 +14,13 @@ import (
 // keyValue is a task's key-value store: what processors see, what operators use, and what the commit cycle moves. Only here are the types of
 // keys and values known.
 type keyValue[K comparable, V any] struct {
-	memory
-	keySerde   serde.Serde[K]
-	valueSerde serde.Serde[V]
-	kind       keyKind[K]
-	byValue    map[K]uint32
-	byName     map[string]uint32
-	keys       [][]K       // of the entries in byValue
-	values     *decoded[V] // one of these two holds the values
-	raws       *raw
-	last       K // the key that was last looked for in byValue
+	valued[V]
+	keySerde serde.Serde[K]
+	kind     keyKind[K]
+	byValue  map[K]uint32
+	byName   map[string]uint32
+	keys     [][]K // of the entries in byValue
+	last     K     // the key that was last looked for in byValue
 }
 
 var (
@@ -35,25 +32,16 @@ var (
 )
 
 func openKeyValue[K comparable, V any](d *state.Decl, env state.Env, kind keyKind[K], key serde.Serde[K], value serde.Serde[V]) *keyValue[K, V] {
-	s := &keyValue[K, V]{keySerde: key, valueSerde: value, kind: kind}
+	s := &keyValue[K, V]{keySerde: key, kind: kind}
 	var k K
-	var v V
-	keySize, cellSize := int64(unsafe.Sizeof(k)), int64(unsafe.Sizeof(v))
+	keySize := int64(unsafe.Sizeof(k))
 	if kind.byValue {
 		s.byValue = make(map[K]uint32)
 	} else {
 		s.byName = make(map[string]uint32)
 		keySize = int64(unsafe.Sizeof(""))
 	}
-	var c cells
-	if keepsDecoded(value) {
-		s.values = &decoded[V]{serde: value}
-		c = s.values
-	} else {
-		s.raws = &raw{}
-		c, cellSize = s.raws, int64(unsafe.Sizeof([]byte{}))
-	}
-	s.memory.init(d.Name, env, s, c, d.TTL, keySize, cellSize)
+	s.valued.init(d, env, s, value, keySize)
 	return s
 }
 
@@ -143,61 +131,6 @@ func (s *keyValue[K, V]) grow() {
 	if s.byValue != nil {
 		s.keys = append(s.keys, make([]K, chunkSize))
 	}
-}
-
-// value is what an entry that is present holds.
-func (s *keyValue[K, V]) value(id uint32) V {
-	if s.values != nil {
-		return *s.values.at(id)
-	}
-	return s.decode(s.slab.at(id).name, *s.raws.at(id))
-}
-
-func (s *keyValue[K, V]) decode(name string, value []byte) V {
-	v, err := s.valueSerde.Decode(value)
-	if err != nil {
-		s.fail("decode the value of key %x: %w", name, err)
-	}
-	return v
-}
-
-// put sets the value of an entry.
-func (s *keyValue[K, V]) put(id uint32, e *entry, value V, at int64) {
-	if s.values != nil {
-		s.save(id, e)
-		*s.values.at(id) = value
-		s.wrote(id, e, at, true)
-		return
-	}
-	b := s.encodeValue(e, value)
-	if b == nil {
-		s.remove(id, e, at)
-		return
-	}
-	s.save(id, e)
-	was := 0
-	if e.dirty() {
-		was = len(*s.raws.at(id))
-	}
-	s.raws.set(id, b)
-	s.wrote(id, e, at, true)
-	s.dirtyBytes += int64(len(b) - was)
-}
-
-// encodeValue writes a value into scratch; nil if it is null.
-func (s *keyValue[K, V]) encodeValue(e *entry, value V) []byte {
-	b, err := s.valueSerde.Encode(s.vb[:0], value)
-	if err != nil {
-		s.refuse("encode the value of key %x: %w", e.name, err)
-	}
-	if b == nil {
-		return nil
-	}
-	if len(b) > state.MaxValue-timeSize {
-		s.refuse("%w: key %x has a value of %d bytes, at most %d are possible", state.ErrTooLarge, e.name, len(b), state.MaxValue-timeSize)
-	}
-	s.vb = b[:0]
-	return b
 }
 
 // Get returns the value and whether there is one.
