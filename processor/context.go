@@ -100,7 +100,7 @@ func (c *base) Store[W any](h store.Handle[W]) W {
 		}
 		t.Abort(fmt.Errorf("processor %q (%s) opens store %q, which is not connected to it (it has %s): hand the store to Process", n.Name, n.Place, h.Name(), has))
 	}
-	s, ok := t.Store(h).(W)
+	s, ok := t.Opened(h).(W)
 	if !ok {
 		t.Abort(fmt.Errorf("processor %q opens store %q with other types than it was declared with: use the same handle in both places", n.Name, h.Name()))
 	}
