@@ -30,6 +30,8 @@ type (
 	GroupOption interface{ group() }
 	// SinkOption changes a sink.
 	SinkOption interface{ sink() }
+	// AsOfOption changes a join with a versioned table.
+	AsOfOption interface{ asOf() }
 	// ForeignOption changes a foreign-key join.
 	ForeignOption interface{ foreign() }
 )
@@ -62,6 +64,7 @@ func Named(name string) interface {
 	SinkOption
 	StateOption
 	LookupOption
+	AsOfOption
 	ForeignOption
 } {
 	return nameOption{name: name}
@@ -155,6 +158,7 @@ func OnDrop(p Policy, reasons ...processor.Reason) interface {
 	TableOption
 	StateOption
 	LookupOption
+	AsOfOption
 	ForeignOption
 } {
 	rule := engine.DropRule{Policy: stopIfUnset(engine.PolicyOf(p))}

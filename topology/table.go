@@ -78,7 +78,7 @@ func (t *table[K, V]) of(w *wiring) operator.TableOf[K, V] {
 
 // lookup reads rows, from the table's store or through the tables it is made of.
 func (t *table[K, V]) lookup(w *wiring) operator.Lookup[K, V] {
-	if t.info.stored() {
+	if t.info.stored() && t.kept.rows != nil { // a VersionedTable has a store of another kind
 		if rows := t.open(w); rows != nil {
 			return operator.Stored(rows)
 		}
@@ -237,8 +237,8 @@ func (t Table[K, V]) Stored(name string, opts ...StateOption) Table[K, V] {
 		return t
 	}
 	switch {
-	case t.t.kept.rows != nil:
-		return wrong("the table has a store already, "+t.t.kept.rows.decl.Name, "use Store to have its handle")
+	case t.t.info.rows != nil:
+		return wrong("the table has a store already, "+t.t.info.rows.decl.Name, "use Store to have its handle")
 	case t.t.info.passes:
 		return wrong("OnCommit only delays the rows of a table", "call Stored on the table before OnCommit")
 	}
@@ -258,8 +258,11 @@ func (t Table[K, V]) Store() store.KeyValueHandle[K, V] {
 		return store.KeyValueHandle[K, V]{}
 	}
 	if t.t.kept.rows == nil {
-		n := t.t.at.node
-		n.b.faults.add(len(n.b.nodes), n.run.Name, "the table is not stored", "call Stored with a name before Store", caller())
+		n, remedy := t.t.at.node, "call Stored with a name before Store"
+		if t.t.info.rows != nil {
+			remedy = "use VersionedTable.Store: its rows are stored with their history"
+		}
+		n.b.faults.add(len(n.b.nodes), n.run.Name, "the table is not stored", remedy, caller())
 		return store.KeyValueHandle[K, V]{}
 	}
 	t.t.info.asked = true

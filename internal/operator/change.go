@@ -13,6 +13,8 @@ import (
 type Change[V any] struct {
 	Old, New       V
 	HasOld, HasNew bool
+	// Past says that a newer version of the row is known: the update changes what was, not what is. It comes from versioned tables.
+	Past bool
 	// Began says that there was no row, and that Old is what a windowed aggregate began with. Kafka Streams takes that for the old value
 	// where it shows: in the changelog of a suppression.
 	Began bool

@@ -108,7 +108,7 @@ func Register[K comparable, V any, K2 comparable](t *engine.Task, n *engine.Node
 		}
 		return f, true
 	}
-	return func(r *engine.Rec, k K, c Change[V]) {
+	return OnlyNewest(t, n, func(r *engine.Rec, k K, c Change[V]) {
 		if !c.HasOld && !c.HasNew {
 			return // there was no row, and there is none
 		}
@@ -123,7 +123,7 @@ func Register[K comparable, V any, K2 comparable](t *engine.Task, n *engine.Node
 			old = s.was(r, k, c.Old)
 		}
 		s.subscribe(r, k, c, old, new, failed)
-	}, nil
+	}), nil
 }
 
 func (s *registrar[K, V, K2]) encode(key K2, buf *[]byte) (f foreignKey, err error) {
@@ -336,7 +336,7 @@ func Subscribe[K2 comparable, V2 any](t *engine.Task, keeps, joins *engine.Node,
 func Republish[K2 comparable, V2 any](t *engine.Task, n *engine.Node, rows SubscriptionRows, foreign serde.Serde[K2], to *Responder[V2]) engine.Receive[K2, Change[V2]] {
 	var kb, prefix []byte
 	goesOn := t.Guarded(n)
-	return func(r *engine.Rec, k K2, c Change[V2]) {
+	return OnlyNewest(t, n, func(r *engine.Rec, k K2, c Change[V2]) {
 		t.At(n)
 		err := lenient(goesOn, func() (err error) { kb, err = foreign.Encode(kb[:0], k); return err })
 		if err != nil {
@@ -356,7 +356,7 @@ func Republish[K2 comparable, V2 any](t *engine.Task, n *engine.Node, rows Subsc
 			}
 			to.send(r, s, row, r.Time)
 		}
-	}
+	})
 }
 
 // Resolve takes the answers and joins those that are not stale with the row of the left table.

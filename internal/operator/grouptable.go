@@ -28,6 +28,9 @@ func GroupTable[K comparable, V any, K2 comparable, V2 any](t *engine.Task, n *e
 		return p, isNull == nil || !isNull(p.v), done
 	}
 	return func(r *engine.Rec, k K, c Change[V]) {
+		if c.Past {
+			return // the row's newest value is in the aggregate
+		}
 		new, hasNew, done := side(r, k, c.New, c.HasNew)
 		if !done {
 			return

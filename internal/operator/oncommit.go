@@ -26,6 +26,9 @@ func NewHeld[K comparable, V any](t *engine.Task, old bool, next engine.Receive[
 
 // Receive takes an update. What a row was before its first one stays its old value.
 func (h *Held[K, V]) Receive(r *engine.Rec, k K, c Change[V]) {
+	if c.Past {
+		return // it does not change what the row is
+	}
 	i, ok := h.index[k]
 	if !ok {
 		h.index[k] = len(h.rows)

@@ -97,7 +97,8 @@ type TableOf[K comparable, V any] struct {
 func mapped[K comparable, V, V2 any](f func(r *engine.Rec, k K, v V) (v2 V2, ok, done bool), t *engine.Task, n *engine.Node, to TableOf[K, V2], skipAbsent bool, next engine.Receive[K, Change[V2]]) engine.Receive[K, Change[V]] {
 	update := updating(to.Rows)
 	return func(r *engine.Rec, k K, c Change[V]) {
-		var out Change[V2]
+		// As in Kafka Streams, a store without versions takes the last update for the newest.
+		out := Change[V2]{Past: c.Past && to.Rows == nil}
 		done := true
 		if c.HasNew {
 			if out.New, out.HasNew, done = f(r, k, c.New); !done {

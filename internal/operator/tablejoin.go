@@ -72,7 +72,7 @@ func joined[K comparable, V, V2, R any](t *engine.Task, n *engine.Node, f func(S
 		}
 		return v, false, true
 	}
-	return func(r *engine.Rec, k K, c Change[V]) {
+	return OnlyNewest(t, n, func(r *engine.Rec, k K, c Change[V]) {
 		var partner Side[V2]
 		t.At(n)
 		v, at, ok, done := other(r, k)
@@ -99,7 +99,7 @@ func joined[K comparable, V, V2, R any](t *engine.Task, n *engine.Node, f func(S
 		}
 		next(r, k, out)
 		r.Time = ts
-	}
+	})
 }
 
 // Keep stores the rows that pass; the old value is then the one that was stored. Without a store it only passes them on.
