@@ -42,10 +42,11 @@ func (in *instance) join() error {
 	if err != nil {
 		return fmt.Errorf("kolk: %w", err)
 	}
+	// Heartbeats tell the others of a rebalance: a dead instance's tasks go on elsewhere a session timeout and one of these intervals later, at most.
 	in.pulse = &pulse{session: in.c.SessionTimeout, resumed: in.resumeWorkers}
 	opts := append(in.options("group"), kgo.WithHooks(in.pulse),
 		kgo.ConsumerGroup(in.c.Application), kgo.ConsumeTopics(topics...), kgo.DisableAutoCommit(), kgo.Balancers(in.balancer),
-		kgo.SessionTimeout(in.c.SessionTimeout), kgo.RebalanceTimeout(rebalanceTimeout), kgo.HeartbeatInterval(min(3*time.Second, in.c.SessionTimeout/3)),
+		kgo.SessionTimeout(in.c.SessionTimeout), kgo.RebalanceTimeout(rebalanceTimeout), kgo.HeartbeatInterval(min(time.Second, in.c.SessionTimeout/12)),
 		kgo.OnPartitionsAssigned(in.assigned), kgo.OnPartitionsRevoked(in.revoked), kgo.OnPartitionsLost(in.lost))
 	if in.c.InstanceID != "" {
 		opts = append(opts, kgo.InstanceID(in.c.InstanceID))
