@@ -2,6 +2,7 @@ package kolk
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/kolkstreams/kolk/store"
 	"github.com/kolkstreams/kolk/topology"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // hold opens a transaction of somebody else's on a partition: a restore cannot get past it. The result ends it.
@@ -166,4 +168,53 @@ func TestStopWhileOthersJoin(t *testing.T) {
 			w.same("counts", w.counts("totals"), map[string]int64{"d": 4})
 		})
 	}
+}
+
+// A transaction whose end gets no answer for longer than a revocation may take: the callback goes on without it, the worker goes on when it is known
+// how it has ended, and nothing is lost or doubled.
+func TestRevokeWhileEndIsUnknown(t *testing.T) {
+	inWorld(t, map[string]int32{"words": 2, "totals": 1}, func(w *world) {
+		c := w.config("app")
+		c.CommitEvery, c.TransactionTimeout = 30*time.Second, time.Minute // the commit of the revocation is the one that gets no answer
+		first := w.start(counting(), c).ready()
+		w.send("words", "a=", "d=")
+		w.settled("app", "words")
+		var down time.Time
+		var id string // of the worker whose transaction it is
+		cut := func(of string) (kmsg.Response, error, bool) {
+			w.fake.KeepControl()
+			if of != id || time.Now().After(down) {
+				return nil, nil, false
+			}
+			return nil, errors.New("cut"), true
+		}
+		w.fake.ControlKey(int16(kmsg.EndTxn), func(r kmsg.Request) (kmsg.Response, error, bool) {
+			of := r.(*kmsg.EndTxnRequest).TransactionalID
+			if id == "" {
+				id, down = of, time.Now().Add(50*time.Second)
+			}
+			return cut(of)
+		})
+		w.fake.ControlKey(int16(kmsg.InitProducerID), func(r kmsg.Request) (kmsg.Response, error, bool) {
+			return cut(*r.(*kmsg.InitProducerIDRequest).TransactionalID)
+		})
+		w.send("words", "a=", "d=")
+		w.wait(time.Second)
+		second := w.start(counting(), w.config("app"))
+		w.wait(2 * time.Minute)
+		w.send("words", "a=", "d=")
+		w.settled("app", "words")
+		for _, r := range []*running{first, second} {
+			if h := r.app.Health(); h.State != Running || len(h.Tasks) != 1 {
+				t.Errorf("%v, %d tasks, %v", h.State, len(h.Tasks), h.Err)
+			}
+			if err := r.stop(); err != nil {
+				t.Error(err)
+			}
+		}
+		w.same("counts", w.counts("totals"), map[string]int64{"a": 3, "d": 3})
+		if n := len(w.read("totals")); n != 6 {
+			t.Errorf("%d records in the output, want 6", n)
+		}
+	})
 }
