@@ -3,6 +3,8 @@ package kolk
 import (
 	"context"
 	"errors"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -215,6 +217,60 @@ func TestRevokeWhileEndIsUnknown(t *testing.T) {
 		w.same("counts", w.counts("totals"), map[string]int64{"a": 3, "d": 3})
 		if n := len(w.read("totals")); n != 6 {
 			t.Errorf("%d records in the output, want 6", n)
+		}
+	})
+}
+
+// How far a local store goes is known after every clean stop, also after one without any input.
+func TestReachIsKept(t *testing.T) {
+	inWorld(t, map[string]int32{"words": 1, "totals": 1}, func(w *world) {
+		c := w.config("app")
+		for range 3 {
+			r := w.start(counting(), c).ready()
+			if w.sends["words"] == 0 {
+				w.send("words", "a=", "b=")
+			}
+			w.settled("app", "words")
+			if err := r.stop(); err != nil {
+				t.Fatal(err)
+			}
+			d := stateDir{path: filepath.Join(c.StateDir, "app")}
+			files, err := filepath.Glob(filepath.Join(d.path, "tasks", "*_0.reach"))
+			if err != nil || len(files) != 1 {
+				t.Fatalf("files %v, %v", files, err)
+			}
+			owner := strings.TrimSuffix(filepath.Base(files[0]), "_0.reach")
+			if n, ok := d.reach(owner, 0); n < 2 || !ok {
+				t.Errorf("the store goes up to %d, %v", n, ok)
+			}
+		}
+	})
+}
+
+// asks asks for a commit at one record.
+type asks struct{}
+
+func (asks) Process(ctx *processor.Context[string, string], r processor.Record[string, string]) error {
+	if r.Value == "commit" {
+		ctx.RequestCommit()
+	}
+	ctx.Forward(r)
+	return nil
+}
+
+// A commit that is asked for comes soon, not when the input has been worked off.
+func TestRequestedCommit(t *testing.T) {
+	texts := topology.NewTopic("texts", serde.String(), serde.String())
+	inWorld(t, map[string]int32{"words": 1, "texts": 1}, func(w *world) {
+		w.send("words", "a=", "a=commit", "a=", "a=", "a=")
+		b := topology.New()
+		b.Stream(words).Process("slow", func() slow { return slow{time.Second} }).Process("asks", func() asks { return asks{} }).To(texts)
+		c := w.config("app")
+		c.CommitEvery, c.TransactionTimeout = 30*time.Second, time.Minute
+		w.start(b, c).ready()
+		w.wait(2500 * time.Millisecond)
+		if n := len(w.read("texts")); n != 2 {
+			t.Errorf("%d records are committed, want 2", n)
 		}
 	})
 }

@@ -445,6 +445,7 @@ func (o *opener) restore() error {
 			}
 		}
 	}
+	t.noteReach()
 	return nil
 }
 

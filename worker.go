@@ -364,6 +364,9 @@ func (w *worker) process() {
 				}
 				progress, w.stuck = true, false
 				w.records++
+				if t.WantsCommit() {
+					w.interrupt.Store(true)
+				}
 				if w.interrupt.Load() {
 					w.noteSlow(t)
 					return
