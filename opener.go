@@ -464,25 +464,31 @@ func (o *opener) restoreDisk() (err error) {
 		}()
 	}
 	for slot, d := range t.sub.Stores {
-		if !d.InMemory {
+		if !d.InMemory && !d.NoLoad {
 			if err := o.read(slot, loader); err != nil {
 				return err
 			}
 		}
 	}
-	if loader == nil {
-		return nil
+	if loader != nil {
+		data, err := t.saved(t.next)
+		if err != nil {
+			return err
+		}
+		done := loader
+		loader = nil
+		if err := done.Finish(data); err != nil {
+			return diskError(err)
+		}
+		copy(t.applied, t.next)
 	}
-	data, err := t.saved(t.next)
-	if err != nil {
-		return err
+	for slot, d := range t.sub.Stores {
+		if !d.InMemory && d.NoLoad {
+			if err := o.read(slot, nil); err != nil {
+				return err
+			}
+		}
 	}
-	done := loader
-	loader = nil
-	if err := done.Finish(data); err != nil {
-		return diskError(err)
-	}
-	copy(t.applied, t.next)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kolkstreams/kolk/changelog"
 	"github.com/kolkstreams/kolk/internal/engine"
+	"github.com/kolkstreams/kolk/internal/state"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
@@ -56,7 +57,7 @@ func (a *App) find(ctx context.Context, adm *kadm.Client) (*topics, error) {
 		}
 		for _, d := range s.Stores {
 			if d.Source == "" {
-				specs = append(specs, changelog.Spec{Name: changelog.Changelog(c.Application, d.Name, d.Version), Kind: changelog.KeyValue, Partitions: s.Tasks(c.Application, counts),
+				specs = append(specs, changelog.Spec{Name: changelog.Changelog(c.Application, d.Name, d.Version), Kind: kindOf(d), Retention: time.Duration(d.Retention) * time.Millisecond, Partitions: s.Tasks(c.Application, counts),
 					Replicas: c.InternalTopics.Replicas, Common: c.InternalTopics.Config, Overrides: d.Config, For: d.Name})
 			}
 		}
@@ -72,6 +73,14 @@ func (a *App) find(ctx context.Context, adm *kadm.Client) (*topics, error) {
 		}
 	}
 	return t, t.limits(ctx)
+}
+
+// kindOf is the kind of a store's changelog.
+func kindOf(d *state.Decl) changelog.Kind {
+	if d.Kind == "versioned" {
+		return changelog.Versioned
+	}
+	return changelog.KeyValue
 }
 
 // limits looks up how large a batch each topic takes. Batches are made no larger, so that a record that is refused is refused alone.

@@ -51,13 +51,17 @@ type graph struct {
 	numbers map[string]topology.Table[string, int64]
 	groups  map[string]topology.Grouped[string, *string]
 	regroup map[string]topology.GroupedTable[string, *string]
+	// versioned are the tables with history, histories how far that goes, ms, by store.
+	versioned map[string]versioned
+	histories map[string]int64
+	buffers   map[string]bool // of records that wait for a join
 	// stored are readers of the stores, by name, for after the run.
 	stored map[string]func(*topologytest.Driver) ([]Stored, error)
 }
 
 // build makes the topology of a case.
 func build(c *Case) (*graph, *topology.Topology, error) {
-	g := &graph{b: topology.New(), streams: make(map[string]stream), counts: make(map[string]counts),
+	g := &graph{b: topology.New(), versioned: make(map[string]versioned), histories: make(map[string]int64), buffers: make(map[string]bool), streams: make(map[string]stream), counts: make(map[string]counts),
 		tables: make(map[string]topology.Table[string, *string]), sums: make(map[string]topology.Table[string, string]),
 		numbers: make(map[string]topology.Table[string, int64]), groups: make(map[string]topology.Grouped[string, *string]),
 		regroup: make(map[string]topology.GroupedTable[string, *string]), stored: make(map[string]func(*topologytest.Driver) ([]Stored, error))}
@@ -86,8 +90,9 @@ func (g *graph) node(n Node) error {
 		g.streams[n.ID] = stream{texts: s}
 		return nil
 	case "table":
-		if n.StoreType != "" {
-			return errUnsupported
+		if n.StoreType == "versioned" {
+			g.versionedTable(n)
+			return nil
 		}
 		g.table(n.ID, n.Store, g.b.Table(n.Store, topicOf(n.Topic), bound))
 		return nil
@@ -344,6 +349,13 @@ func (g *graph) sum(n Node, t topology.Table[string, string]) {
 }
 
 func (g *graph) join(n Node) error {
+	if right, ok := g.versioned[n.With]; ok {
+		from, ok := g.streams[n.From]
+		if !ok {
+			return errUnsupported
+		}
+		return g.joinAsOf(n, from, right)
+	}
 	right, ok := g.tables[n.With]
 	if !ok {
 		return errUnsupported

@@ -18,7 +18,7 @@ import (
 var embedded embed.FS
 
 // Required are the families that must pass as a whole.
-var Required = []string{"stateless", "kv-aggregate", "table", "flow", "stream-table", "table-table", "foreign-key", "primitives"}
+var Required = []string{"stateless", "kv-aggregate", "table", "flow", "stream-table", "table-table", "foreign-key", "versioned", "primitives"}
 
 // Case is a topology with its input and what Kafka Streams made of it.
 type Case struct {
@@ -42,7 +42,9 @@ type Node struct {
 	Topics    []string `json:"topics"`
 	Store     string   `json:"store"`
 	StoreType string   `json:"storeType"`
+	History   int64    `json:"historyMs"`
 	Name      string   `json:"name"`
+	Grace     int64    `json:"graceMs"`
 	Fn        string   `json:"fn"`
 	KeyFn     string   `json:"keyFn"`
 	ValueFn   string   `json:"valueFn"`

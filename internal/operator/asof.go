@@ -40,8 +40,8 @@ type delayed[K comparable, V any] struct {
 	kb, vb   []byte
 }
 
-// Delayed holds records back before next, which joins them. Records that are late already, and those that have no key or value to be held by, go
-// on at once. As in Kafka Streams, waiting ends for others when a record has begun to wait.
+// Delayed holds records back before next, which joins them. Records that are late already go on at once, and so do those without a key or value,
+// whose time does not count. As in Kafka Streams, waiting ends for others when a record has begun to wait.
 func Delayed[K comparable, V any](t *engine.Task, n *engine.Node, d Delay[K, V], next engine.Receive[K, V]) (engine.Receive[K, V], error) {
 	rows, ok := t.StoreNamed(d.Store).(store.KeyValue[string, []byte])
 	if !ok {
@@ -53,9 +53,13 @@ func Delayed[K comparable, V any](t *engine.Task, n *engine.Node, d Delay[K, V],
 }
 
 func (w *delayed[K, V]) receive(r *engine.Rec, k K, v V) {
+	if r.NullKey || w.isNull != nil && w.isNull(v) {
+		w.next(r, k, v)
+		return
+	}
 	*w.observed = max(*w.observed, r.Time)
 	passed := *w.observed - w.Wait
-	if r.NullKey || w.isNull != nil && w.isNull(v) || r.Time < passed {
+	if r.Time < passed {
 		w.next(r, k, v)
 		return
 	}

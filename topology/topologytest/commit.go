@@ -78,7 +78,7 @@ func (d *Driver) commit(told bool) {
 
 func (d *Driver) checkpoint(t *task) {
 	d.t.Helper()
-	data, err := d.saved(t)
+	data, err := d.saved(t, false)
 	var c *engine.Checkpoint
 	if err == nil {
 		c, err = t.Freeze(data)

@@ -113,39 +113,58 @@ func (d *Driver) restore(t *task) error {
 		}
 	}
 	for slot, decl := range t.Sub.Stores {
-		l, end := d.changelog(decl, t.Partition)
-		next := saved.Stores[decl.Full()].Next
-		if decl.InMemory {
-			next = 0
-		}
-		recs := l.from(t.Partition, next, end)
-		if next == 0 && compacts(decl) {
-			recs = compacted(recs)
-		}
-		for _, r := range recs {
-			if decl.Upgrade != nil && r.Value != nil {
-				if r.Value, err = decl.Upgrade(state.Logged{Value: r.Value, Version: version(r.Headers), At: r.Time, Offset: r.Offset, Partition: t.Partition}); err != nil {
-					return fmt.Errorf("store %q: offset %d: %w", decl.Name, r.Offset, err)
-				}
-			}
-			if loader != nil && !decl.InMemory {
-				err = t.Load(loader, slot, r.Key, r.Value, r.Time)
-			} else {
-				err = t.Restore(slot, r.Key, r.Value, r.Time)
-			}
-			if err != nil {
+		if !decl.NoLoad {
+			if err := d.restoreStore(t, slot, saved, loader); err != nil {
 				return err
 			}
 		}
 	}
-	if loader == nil {
-		return nil
+	if loader != nil {
+		data, err := d.saved(t, true)
+		if err == nil {
+			err = loader.Finish(data)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	data, err := d.saved(t)
-	if err != nil {
-		return err
+	for slot, decl := range t.Sub.Stores {
+		if decl.NoLoad {
+			if err := d.restoreStore(t, slot, saved, nil); err != nil {
+				return err
+			}
+		}
 	}
-	return loader.Finish(data)
+	return nil
+}
+
+func (d *Driver) restoreStore(t *task, slot int, saved engine.Saved, loader state.Loader) (err error) {
+	decl := t.Sub.Stores[slot]
+	l, end := d.changelog(decl, t.Partition)
+	next := saved.Stores[decl.Full()].Next
+	if decl.InMemory {
+		next = 0
+	}
+	recs := l.from(t.Partition, next, end)
+	if next == 0 && compacts(decl) {
+		recs = compacted(recs)
+	}
+	for _, r := range recs {
+		if decl.Upgrade != nil && r.Value != nil {
+			if r.Value, err = decl.Upgrade(state.Logged{Value: r.Value, Version: version(r.Headers), At: r.Time, Offset: r.Offset, Partition: t.Partition}); err != nil {
+				return fmt.Errorf("store %q: offset %d: %w", decl.Name, r.Offset, err)
+			}
+		}
+		if loader != nil && !decl.InMemory {
+			err = t.Load(loader, slot, r.Key, r.Value, r.Time)
+		} else {
+			err = t.Restore(slot, r.Key, r.Value, r.Time)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // version is the version of a changelog record's layout, as its header says; 0 without one.
@@ -167,11 +186,14 @@ func compacts(decl *state.Decl) bool {
 	return false
 }
 
-// saved is what a checkpoint says that goes as far as what is committed.
-func (d *Driver) saved(t *task) ([]byte, error) {
+// saved is what a checkpoint says that goes as far as what is committed. One of a bulk load is without the stores that are not loaded.
+func (d *Driver) saved(t *task, load bool) ([]byte, error) {
 	s := engine.Saved{Cluster: "topologytest", At: d.wall, Stores: make(map[string]engine.SavedPart)}
 	for _, decl := range t.Sub.Stores {
 		_, end := d.changelog(decl, t.Partition)
+		if load && decl.NoLoad {
+			end = 0
+		}
 		s.Stores[decl.Full()] = engine.SavedPart{Next: end}
 	}
 	return s.Encode()
