@@ -107,6 +107,9 @@ func joinForeign[K comparable, V any, K2 comparable, V2, R any](left *table[K, V
 	x.reply.kind, x.reply.topic = sinkNode, x.answers
 	answered := inside("-subscription-response-source")
 	x.resolver = inside("-subscription-response-resolver", answered)
+	if !pair.KeepLeft {
+		x.ask.parents = append(x.ask.parents, x.resolver) // it may ask again
+	}
 	out := add[K, operator.Change[R]](b, named.name, named, x.resolver)
 
 	source := func(n, from, like *node, topic *engine.Topic, reader func(*wiring)) {
@@ -172,11 +175,19 @@ func (x *foreignJoin[K, V, K2, V2, R]) digest(w *wiring) operator.Digest[K, V] {
 	return d
 }
 
-func (x *foreignJoin[K, V, K2, V2, R]) wireLeft(w *wiring) engine.Receive[K, operator.Change[V]] {
-	r, err := operator.Register(w.task, x.register.run, operator.Registration[K, V, K2]{Topic: x.requests.Full(w.task.Env().App), Sink: x.ask.run, Key: x.primary(w),
+// registrar makes the subscriptions of the left side, at a node of it; nil after a failure, which is kept in w.
+func (x *foreignJoin[K, V, K2, V2, R]) registrar(w *wiring, at *node) *operator.Registrar[K, V, K2] {
+	s, err := operator.NewRegistrar(w.task, at.run, operator.Registration[K, V, K2]{Topic: x.requests.Full(w.task.Env().App), Sink: x.ask.run, Key: x.primary(w),
 		Foreign: x.foreign(w), Hash: x.digest(w), Of: x.key, Left: x.pair.KeepLeft})
 	w.fail(err)
-	return r
+	return s
+}
+
+func (x *foreignJoin[K, V, K2, V2, R]) wireLeft(w *wiring) engine.Receive[K, operator.Change[V]] {
+	if s := x.registrar(w, x.register); s != nil {
+		return operator.OnlyNewest(w.task, x.register.run, s.Receive)
+	}
+	return nil
 }
 
 // rightSide is the subscriptions of a task, and how they are answered; nil after a failure, which is kept in w.
@@ -207,12 +218,16 @@ func (x *foreignJoin[K, V, K2, V2, R]) readRequests(w *wiring, from *node) {
 }
 
 func (x *foreignJoin[K, V, K2, V2, R]) readAnswers(w *wiring, from *node, next engine.Receive[K, operator.Change[R]]) {
-	key, left, digest := x.primary(w), x.left.lookup(w), x.digest(w)
+	key, left, digest, asks := x.primary(w), x.left.lookup(w), x.digest(w), x.registrar(w, x.resolver)
 	value, err := operator.Bound(w.task, x.rs, x.answers.Full(w.task.Env().App), false)
 	w.fail(err)
 	if w.err != nil {
 		return
 	}
-	take := operator.Resolve(w.task, x.resolver.run, x.pair, left, digest, next)
+	var again func(*engine.Rec, K, operator.Side[V]) bool
+	if !x.pair.KeepLeft {
+		again = asks.Again
+	}
+	take := operator.Resolve(w.task, x.resolver.run, x.pair, left, digest, again, next)
 	w.read(from, operator.NewSource(w.task, from.run, key, operator.Responses(value), nil, []operator.Take[K, operator.Response[V2]]{take}))
 }

@@ -33,6 +33,8 @@ type world struct {
 	changelogs map[string][]emitted // by store
 	drops      []string
 	wall       int64
+	held       string    // a topic whose records go to late instead of to its readers
+	late       []emitted // these
 }
 
 type emitted struct {
@@ -72,7 +74,13 @@ func build(t *testing.T, declare func(b *topology.Builder)) *topology.Topology {
 // run starts the tasks of a topology.
 func run(t *testing.T, declare func(b *topology.Builder), change ...func(*world)) *world {
 	t.Helper()
-	w := &world{t: t, graph: engine.GraphOf(build(t, declare)), counts: map[string]int32{}, next: map[string]int64{}, sent: map[string][]emitted{},
+	return start(t, build(t, declare), change...)
+}
+
+// start is run for a topology that was built.
+func start(t *testing.T, top *topology.Topology, change ...func(*world)) *world {
+	t.Helper()
+	w := &world{t: t, graph: engine.GraphOf(top), counts: map[string]int32{}, next: map[string]int64{}, sent: map[string][]emitted{},
 		changelogs: map[string][]emitted{}}
 	w.env = engine.Env{App: "app", Context: context.Background(), Log: slog.New(slog.DiscardHandler), Output: w,
 		Partitions: func(topic string) int32 {
@@ -112,6 +120,10 @@ func run(t *testing.T, declare func(b *topology.Builder), change ...func(*world)
 func (w *world) Emit(topic string, partition int32, key, value []byte, at int64, headers []engine.Header) error {
 	e := emitted{topic, bytes.Clone(key), bytes.Clone(value), at, slices.Clone(headers), partition}
 	w.sent[topic] = append(w.sent[topic], e)
+	if topic == w.held {
+		w.late = append(w.late, e)
+		return nil
+	}
 	w.queue = append(w.queue, e)
 	return nil
 }
@@ -147,24 +159,32 @@ func (w *world) give(e emitted) error {
 // settle hands on what was sent until there is nothing to do.
 func (w *world) settle() error {
 	for len(w.queue) > 0 {
-		e := w.queue[0]
-		w.queue = w.queue[1:]
-		for _, task := range w.tasks {
-			for i, in := range task.Sub.Inputs {
-				if in.Full("app") != e.topic {
-					continue
+		if err := w.deliver(0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deliver hands on one of the records that are on their way.
+func (w *world) deliver(i int) error {
+	e := w.queue[i]
+	w.queue = slices.Delete(w.queue, i, i+1)
+	for _, task := range w.tasks {
+		for i, in := range task.Sub.Inputs {
+			if in.Full("app") != e.topic {
+				continue
+			}
+			offset := w.next[e.topic]
+			w.next[e.topic]++
+			task.Add(i, []engine.Record{{Key: e.key, Value: e.value, Headers: e.headers, Time: e.at, Offset: offset}}, offset+1, offset+1)
+			for {
+				did, err := task.Process(w.wall)
+				if err != nil {
+					return err
 				}
-				offset := w.next[e.topic]
-				w.next[e.topic]++
-				task.Add(i, []engine.Record{{Key: e.key, Value: e.value, Headers: e.headers, Time: e.at, Offset: offset}}, offset+1, offset+1)
-				for {
-					did, err := task.Process(w.wall)
-					if err != nil {
-						return err
-					}
-					if !did {
-						break
-					}
+				if !did {
+					break
 				}
 			}
 		}

@@ -13,7 +13,12 @@ import (
 
 // A foreign-key join goes twice through a topic. A row of the left table subscribes, by its foreign key, at the task that has the row of the
 // right table; that answers now and at each change, to the partition of the left row. There the answer is joined with the left row, unless
-// the row has changed since it subscribed: its hash then differs, and a newer answer is on its way.
+// the row has changed since it subscribed, which its hash tells.
+//
+// Such a stale answer is dropped, as a newer one is on its way; in an inner join with one exception. There, like in Kafka Streams, a
+// subscription that changes no foreign key is not answered if there is no row on the right: nothing was joined before, or a null has been
+// answered already. But that null may be the one that was dropped, and the result would keep a row that it should not. So a null that comes
+// too late makes the left side ask again, which it does so that it is answered in any case.
 
 // Registration is how the left side of a foreign-key join subscribes.
 type Registration[K comparable, V any, K2 comparable] struct {
@@ -67,66 +72,86 @@ type foreignKey struct {
 	has   bool
 }
 
-type registrar[K comparable, V any, K2 comparable] struct {
+// Registrar makes the subscriptions of the rows of a left table.
+type Registrar[K comparable, V any, K2 comparable] struct {
 	Registration[K, V, K2]
-	task    *engine.Task
-	node    *engine.Node
-	count   int32
-	goesOn  bool // the policy for records that cannot be written lets the task go on
-	noKeys  *engine.Counter
-	value   []byte
-	key     []byte
-	new, od []byte // foreign keys
+	task     *engine.Task
+	node     *engine.Node
+	count    int32
+	goesOn   bool // the policy for records that cannot be written lets the task go on
+	noKeys   *engine.Counter
+	extract  func(*engine.Rec, K, V) (extracted[K2], bool)
+	key      []byte
+	value    []byte
+	new, old []byte // foreign keys
 }
 
-// Register makes the subscriptions of the rows of the left table, whose old values must be known.
-func Register[K comparable, V any, K2 comparable](t *engine.Task, n *engine.Node, x Registration[K, V, K2]) (engine.Receive[K, Change[V]], error) {
-	s := &registrar[K, V, K2]{Registration: x, task: t, node: n, count: t.Env().Partitions(x.Topic), goesOn: t.ErrorPolicy(x.Sink, "produce").Kind != engine.Stop,
+// NewRegistrar makes a Registrar.
+func NewRegistrar[K comparable, V any, K2 comparable](t *engine.Task, n *engine.Node, x Registration[K, V, K2]) (*Registrar[K, V, K2], error) {
+	s := &Registrar[K, V, K2]{Registration: x, task: t, node: n, count: t.Env().Partitions(x.Topic), goesOn: t.ErrorPolicy(x.Sink, "produce").Kind != engine.Stop,
 		noKeys: t.Counter(n, string(processor.NullKey))}
 	if s.count <= 0 {
 		return nil, fmt.Errorf("sink %q: the number of partitions of topic %q is not known", x.Sink.Name, x.Topic)
 	}
-	type found struct {
-		key K2
-		ok  bool
-	}
-	extract := call2(t, n, func(k K, v V) found {
+	s.extract = call2(t, n, func(k K, v V) extracted[K2] {
 		key, ok := x.Of(k, v)
-		return found{key, ok}
+		return extracted[K2]{key, ok}
 	})
-	// of is the foreign key of the new value. done is false if the record has failed.
-	of := func(r *engine.Rec, k K, v V) (f foreignKey, done bool) {
-		key, done := extract(r, k, v)
-		if !done || !key.ok {
-			return f, done
-		}
-		t.At(x.Sink)
-		err := lenient(s.goesOn, func() (err error) { f, err = s.encode(key.key, &s.new); return err })
-		if err != nil {
-			t.Fail("produce", x.Sink, r, err)
-			return f, false
-		}
-		return f, true
-	}
-	return OnlyNewest(t, n, func(r *engine.Rec, k K, c Change[V]) {
-		if !c.HasOld && !c.HasNew {
-			return // there was no row, and there is none
-		}
-		var new foreignKey
-		failed := false
-		if c.HasNew {
-			f, done := of(r, k, c.New)
-			new, failed = f, !done
-		}
-		var old foreignKey
-		if c.HasOld {
-			old = s.was(r, k, c.Old)
-		}
-		s.subscribe(r, k, c, old, new, failed)
-	}), nil
+	return s, nil
 }
 
-func (s *registrar[K, V, K2]) encode(key K2, buf *[]byte) (f foreignKey, err error) {
+// extracted is what a row's foreign key is, if it has one.
+type extracted[K2 comparable] struct {
+	key K2
+	has bool
+}
+
+// Receive takes the updates of the table, whose old values must be known.
+func (s *Registrar[K, V, K2]) Receive(r *engine.Rec, k K, c Change[V]) {
+	if !c.HasOld && !c.HasNew {
+		return // there was no row, and there is none
+	}
+	var old, new foreignKey
+	done := true
+	if c.HasNew {
+		new, done = s.is(r, k, c.New)
+	}
+	if c.HasOld {
+		old, _ = s.was(r, k, c.Old)
+	}
+	s.subscribe(r, k, c, old, new, !done)
+}
+
+// Again subscribes once more for a row, so that it is answered in any case. gone says that there is no need to: it has no partner for sure.
+func (s *Registrar[K, V, K2]) Again(r *engine.Rec, k K, row Side[V]) (gone bool) {
+	if !row.Has {
+		return true
+	}
+	key, done := s.was(r, k, row.Value)
+	if !done || !key.has {
+		return done
+	}
+	if sub, ok := s.subscription(r, k, row); ok {
+		s.send(r, key, sub, answer)
+	}
+	return false
+}
+
+// is the foreign key of a new value. done is false if the record has failed.
+func (s *Registrar[K, V, K2]) is(r *engine.Rec, k K, v V) (f foreignKey, done bool) {
+	key, done := s.extract(r, k, v)
+	if !done || !key.has {
+		return f, done
+	}
+	s.task.At(s.Sink)
+	if err := lenient(s.goesOn, func() (err error) { f, err = s.encode(key.key, &s.new); return err }); err != nil {
+		s.task.Fail("produce", s.Sink, r, err)
+		return f, false
+	}
+	return f, true
+}
+
+func (s *Registrar[K, V, K2]) encode(key K2, buf *[]byte) (f foreignKey, err error) {
 	b, err := s.Foreign.Encode((*buf)[:0], key)
 	if err != nil {
 		return f, fmt.Errorf("encode foreign key for topic %q: %w", s.Topic, err)
@@ -137,43 +162,47 @@ func (s *registrar[K, V, K2]) encode(key K2, buf *[]byte) (f foreignKey, err err
 	return foreignKey{b, b != nil}, nil
 }
 
-// was is the foreign key of the old value. If it cannot be told, the record that brought that value has failed in its time, and there is no
-// subscription for it: so this is no reason for the present record to fail too.
-func (s *registrar[K, V, K2]) was(r *engine.Rec, k K, v V) (f foreignKey) {
+// was is the foreign key of a value that has come before. If it cannot be told, the record that brought the value has failed in its time, and
+// there is no subscription for it: so this is no reason for the present record to fail too.
+func (s *Registrar[K, V, K2]) was(r *engine.Rec, k K, v V) (f foreignKey, done bool) {
 	s.task.At(s.node)
-	run := func() (err error) {
+	goesOn := s.task.Guarded(s.node)
+	err := lenient(goesOn, func() (err error) {
 		if key, ok := s.Of(k, v); ok {
-			f, err = s.encode(key, &s.od)
+			f, err = s.encode(key, &s.old)
 		}
 		return err
+	})
+	if err != nil && !goesOn && !s.goesOn {
+		s.task.Fail("produce", s.Sink, r, err)
 	}
-	if err := lenient(s.task.Guarded(s.node), run); err != nil {
-		if !s.goesOn && !s.task.Guarded(s.node) {
-			s.task.Fail("produce", s.Sink, r, err)
-		}
-		return foreignKey{}
-	}
-	return f
+	return f, err == nil
 }
 
-// subscribe sends what the change of a row asks for.
-func (s *registrar[K, V, K2]) subscribe(r *engine.Rec, k K, c Change[V], old, new foreignKey, failed bool) {
-	var sub Subscription
+// subscription is what a row subscribes with, but for the instruction. ok is false if the record has failed.
+func (s *Registrar[K, V, K2]) subscription(r *engine.Rec, k K, row Side[V]) (sub Subscription, ok bool) {
 	s.task.At(s.Sink)
 	err := lenient(s.goesOn, func() (err error) {
 		b, err := s.Key.Encode(s.key[:0], k)
 		if err != nil {
 			return fmt.Errorf("encode key for topic %q: %w", s.Topic, err)
 		}
-		s.key, sub.key = b, b
-		sub.partition = s.task.Partition
-		if sub.hasHash = c.HasNew; c.HasNew {
-			sub.hash, err = s.Hash.of(k, c.New)
+		s.key, sub.key, sub.partition = b, b, s.task.Partition
+		if sub.hasHash = row.Has; row.Has {
+			sub.hash, err = s.Hash.of(k, row.Value)
 		}
 		return err
 	})
 	if err != nil {
 		s.task.Fail("produce", s.Sink, r, err)
+	}
+	return sub, err == nil
+}
+
+// subscribe sends what the change of a row asks for.
+func (s *Registrar[K, V, K2]) subscribe(r *engine.Rec, k K, c Change[V], old, new foreignKey, failed bool) {
+	sub, ok := s.subscription(r, k, Side[V]{c.New, c.HasNew})
+	if !ok {
 		return
 	}
 	same := old.has && new.has && string(old.bytes) == string(new.bytes)
@@ -204,7 +233,7 @@ func (s *registrar[K, V, K2]) subscribe(r *engine.Rec, k K, c Change[V], old, ne
 }
 
 // send writes one subscription. A row without a foreign key goes to any partition: all it wants is to be told that there is no partner.
-func (s *registrar[K, V, K2]) send(r *engine.Rec, at foreignKey, sub Subscription, do instruction) {
+func (s *Registrar[K, V, K2]) send(r *engine.Rec, at foreignKey, sub Subscription, do instruction) {
 	sub.do = do
 	s.value = sub.append(s.value[:0])
 	partition := int32(-1)
@@ -359,8 +388,9 @@ func Republish[K2 comparable, V2 any](t *engine.Task, n *engine.Node, rows Subsc
 	})
 }
 
-// Resolve takes the answers and joins those that are not stale with the row of the left table.
-func Resolve[K comparable, V, V2, R any](t *engine.Task, n *engine.Node, pair Pair[V, V2, R], left Lookup[K, V], hash Digest[K, V], next engine.Receive[K, Change[R]]) Take[K, Response[V2]] {
+// Resolve takes the answers and joins those that are not stale with the row of the left table. again asks again; it is nil if every subscription is
+// answered.
+func Resolve[K comparable, V, V2, R any](t *engine.Task, n *engine.Node, pair Pair[V, V2, R], left Lookup[K, V], hash Digest[K, V], again func(*engine.Rec, K, Side[V]) (gone bool), next engine.Receive[K, Change[R]]) Take[K, Response[V2]] {
 	noKeys, nulls, stale := t.Counter(n, string(processor.NullKey)), t.Counter(n, string(processor.NullValue)), t.Counter(n, string(processor.Stale))
 	call, isNull, goesOn := call2(t, n, pair.Make()), IsNull[R](), t.Guarded(n)
 	return func(r *engine.Rec, k K, answer Response[V2], null bool) {
@@ -373,7 +403,7 @@ func Resolve[K comparable, V, V2, R any](t *engine.Task, n *engine.Node, pair Pa
 			return
 		}
 		t.At(n)
-		v, _, ok, done := left(r, k)
+		v, at, ok, done := left(r, k)
 		if !done {
 			return
 		}
@@ -387,6 +417,16 @@ func Resolve[K comparable, V, V2, R any](t *engine.Task, n *engine.Node, pair Pa
 		}
 		if ok != answer.hasHash || now != answer.hash {
 			t.Drop(stale, r)
+			if again == nil || answer.row.Has {
+				return
+			}
+			ts := r.Time
+			r.Time = at
+			gone := again(r, k, Side[V]{v, ok})
+			r.Time = ts
+			if gone {
+				next(r, k, Change[R]{})
+			}
 			return
 		}
 		var c Change[R]
