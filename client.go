@@ -28,7 +28,8 @@ func passes(err error) bool {
 		return false
 	}
 	_, network := errors.AsType[net.Error](err)
-	return network || kerr.IsRetriable(err) || kgo.IsRetryableBrokerErr(err)
+	// A broker whose disk or coordinator is in trouble may say no more than that it did not expect it.
+	return network || kerr.IsRetriable(err) || kgo.IsRetryableBrokerErr(err) || errors.Is(err, kerr.UnknownServerError)
 }
 
 // clientLogger passes on what the Kafka client has to say, from warnings up; all of it at debug level.

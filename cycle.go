@@ -66,7 +66,9 @@ func (w *worker) endedAs(out exactlyonce.Outcome, committing bool) bool {
 		return w.rejected(out)
 	case exactlyonce.Refused:
 		// The group has given the tasks to others, or is about to: it will say so.
-		w.refused = true
+		// What is fetched meanwhile must follow on what was taken back, or the records between would be lost.
+		w.fetchAgain(out.Reopened)
+		w.refused, w.silent = true, time.Now()
 		w.in.log.Warn("commit refused by the group; waiting for it to assign again", "worker", w.index, "error", out.Err)
 		return false
 	case exactlyonce.Fatal:
@@ -288,8 +290,16 @@ func (w *worker) handOver(ctx context.Context) context.Context {
 func (w *worker) resumeGroup() {
 	if w.refused && w.in.ctx.Err() == nil && w.driver.Err() != nil {
 		w.driver.Resume()
-		w.refused = false
-		w.fetchAgain(false)
+		w.refused, w.silent = false, time.Time{}
+	}
+}
+
+// askGroup makes the group speak if it has not for longer than a session: it may have answered for a member that it did not mean, and without a
+// rebalance the worker would wait for ever.
+func (w *worker) askGroup() {
+	if w.refused && !w.silent.IsZero() && time.Since(w.silent) >= w.in.c.SessionTimeout {
+		w.silent = time.Now()
+		w.in.group.ForceRebalance()
 	}
 }
 

@@ -399,7 +399,11 @@ func (o *opener) plan() ([]changelog.Part, error) {
 	for slot, d := range t.sub.Stores {
 		topic := t.log(d)
 		part := changelog.Part{Topic: topic, Partition: t.key.Partition, From: changelog.FromStart, ID: in.topics.id(topic)}
-		start, end, err := in.reader.End(o.ctx, topic, t.key.Partition)
+		var start, end int64
+		err := in.patiently(o.ctx, "ends of a changelog", func() (err error) {
+			start, end, err = in.reader.End(o.ctx, topic, t.key.Partition)
+			return err
+		})
 		if err != nil {
 			return nil, fmt.Errorf("store %q: %w", d.Name, err)
 		}

@@ -36,7 +36,8 @@ type worker struct {
 
 	quit    bool
 	refused bool
-	stuck   bool // no task could take a record, though some have
+	silent  time.Time // since when the group is waited for, which has refused a commit; zero if it is not
+	stuck   bool      // no task could take a record, though some have
 	paused  map[route]bool
 	tasks   []*task
 	routes  map[string]map[int32]route
@@ -184,6 +185,7 @@ func (w *worker) run() {
 		if w.commitDue() {
 			w.commit()
 		}
+		w.askGroup()
 		w.report(false)
 		w.fetch()
 		w.process()
