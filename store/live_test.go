@@ -9,10 +9,12 @@ import (
 	"github.com/kolkstreams/kolk/store/storetest"
 )
 
-func TestKeyValue(t *testing.T) {
+func TestKeyValue(t *testing.T) { storetest.KeyValue(t, inMemory()) }
+
+func inMemory() storetest.OpenBackend {
 	var mu sync.Mutex
 	disks := map[string]*memstore.Disk{}
-	storetest.KeyValue(t, func(dir string, fault func(string) error) (state.Backend, error) {
+	return func(dir string, fault func(string) error) (state.Backend, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		d := disks[dir]
@@ -22,5 +24,9 @@ func TestKeyValue(t *testing.T) {
 		}
 		d.Fault(fault)
 		return d.Open(), nil
-	})
+	}
 }
+
+func TestWindow(t *testing.T) { storetest.Window(t, inMemory()) }
+
+func TestSession(t *testing.T) { storetest.Session(t, inMemory()) }

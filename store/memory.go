@@ -139,11 +139,15 @@ func (m *memory) find(name []byte) uint32 {
 // create makes the entry of a key that was looked for and not found. With read it is as the backend has it, otherwise it is absent, and
 // what the backend has is not known.
 func (m *memory) create(name []byte, read bool) uint32 {
-	var row []byte
-	var ok bool
-	if read {
-		row, ok = m.row(name)
+	if !read {
+		return m.enter(name, nil, false, false)
 	}
+	row, ok := m.row(name)
+	return m.enter(name, row, ok, true)
+}
+
+// enter is create with what the backend has: a row, or none if ok is false. With read false that is not known.
+func (m *memory) enter(name, row []byte, ok, read bool) uint32 {
 	m.evict()
 	id, grown := m.slab.take()
 	if grown {
@@ -193,6 +197,11 @@ func (m *memory) learn(e *entry) {
 	}
 	m.kb = append(m.kb[:0], e.name...)
 	row, ok := m.row(m.kb)
+	m.teach(e, row, ok)
+}
+
+// teach is learn with what was found.
+func (m *memory) teach(e *entry, row []byte, ok bool) {
 	e.flags |= known
 	m.unknown--
 	if ok {

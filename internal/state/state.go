@@ -20,8 +20,11 @@ type Decl struct {
 	Value    string // the value's serde in words
 	TTL      int64  // ms of stream time after an entry's own time; 0 means none
 	Expected int64  // entries, from FiniteKeys or Expect; 0 means unknown
-	// Retention is how long state is needed, in ms of event time: the history of a versioned store; 0 for kinds that have none.
+	// Retention is how long state is needed, in ms of event time: the history of a versioned store, how long a window is kept after its
+	// start and a session after its end; 0 for kinds that have none.
 	Retention int64
+	// Ends is the end of the window that starts at a time, both in ms; of window stores.
+	Ends func(start int64) int64
 	// NoLoad says that restoring reads what was restored before, so that rows cannot go to a bulk loader: Restore must be used.
 	NoLoad   bool
 	InMemory bool // the backend is memory
