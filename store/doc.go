@@ -17,6 +17,15 @@
 // With a TTL, reads are exact: an entry is gone as soon as stream time is d past its own time. It is removed, from the changelog too, when the
 // eighth of d in which it expired has passed.
 //
+// # Windows and sessions
+//
+// NewWindow and NewSession declare stores of values by key and time. Their bound is the retention: a window is gone when a window that starts
+// that much later has been written, a session when one that ends that much later has. What expires needs no deletes: entries lie in segments of
+// half the retention (a minute at least), and a segment that has expired as a whole is dropped at the next checkpoint. What expires before its first
+// checkpoint never touches the disk. The largest time that was written is kept with the state, so a restart or move does not let anything come back.
+//
+// The changelog has the bytes of Kafka Streams: the key, the start and four zero bytes for windows; the key, the end and the start for sessions.
+//
 // # Layers
 //
 // A store is memory over a backend. What a transaction writes stays in memory and is invisible outside until the transaction has ended well;

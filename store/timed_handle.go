@@ -19,6 +19,9 @@ type WindowHandle[K comparable, V any] struct{ base }
 func NewWindow[K comparable, V any](name string, key serde.Serde[K], value serde.Serde[V], size, retention time.Duration, opts ...Option) WindowHandle[K, V] {
 	d, kind := declareTimed("window", name, key, value, retention, opts)
 	length := size.Milliseconds()
+	if key != nil {
+		d.Key = fmt.Sprintf("windowed(%s,%v)", d.Key, size)
+	}
 	switch {
 	case length < 1:
 		d.Faults = append(d.Faults, state.Fault{Problem: fmt.Sprintf("the windows' size is %v", size), Remedy: "give at least one millisecond"})

@@ -30,7 +30,7 @@ type timeKeys[K comparable] struct {
 }
 
 func (s timeKeys[K]) String() string {
-	return fmt.Sprintf("windowed(%s, %s)", serde.Name(s.key), s.Windows)
+	return fmt.Sprintf("windowed(%s,%s)", serde.Name(s.key), s.Windows.Shape())
 }
 
 func (s timeKeys[K]) Encode(dst []byte, k Key[K]) ([]byte, error) {

@@ -53,7 +53,7 @@ func (s Spec) Grace(d time.Duration) Spec { return spec(span.Of(s).WithGrace(d))
 // difference plus grace; for calendar windows the longest of them plus grace.
 func (s Spec) Retain(d time.Duration) Spec { return spec(span.Of(s).WithRetention(d)) }
 
-// String is the windows in words: "hopping(5m0s, 1m0s), grace 10s".
+// String is the windows in words: "hopping(5m0s,1m0s), grace 10s".
 func (s Spec) String() string { return span.Of(s).String() }
 
 // SessionSpec describes sessions: runs of records of one key with no pause longer than a gap. The zero SessionSpec is refused by Build.
@@ -104,5 +104,5 @@ func (j JoinSpec) Grace(d time.Duration) JoinSpec {
 	return JoinSpec{span.OfJoin(j).WithGrace(d).Hook()}
 }
 
-// String is the join's window in words: "before(0s), after(10m0s), grace 1m0s".
+// String is the join's window in words: "before(0s),after(10m0s), grace 1m0s".
 func (j JoinSpec) String() string { return span.OfJoin(j).String() }

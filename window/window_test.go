@@ -40,11 +40,11 @@ func TestSerdes(t *testing.T) {
 		want string
 		name string
 	}{
-		{window.KeySerde(serde.String(), spec), window.Of("k", ms(1), ms(11)), "6b0000000000000001", "windowed(string, tumbling(10ms))"},
-		{window.KeySerde(serde.String(), spec), window.Of("", ms(256), ms(266)), "0000000000000100", "windowed(string, tumbling(10ms))"},
-		{window.KeySerde(serde.String(), window.Sliding(10*time.Millisecond)), window.Of("k", ms(1), ms(11)), "6b0000000000000001", "windowed(string, sliding(10ms))"},
-		{window.KeySerde(serde.String(), spec), window.Of("k", ms(math.MaxInt64-1), ms(math.MaxInt64)), "6b7ffffffffffffffe", "windowed(string, tumbling(10ms))"},
-		{window.KeySerde(serde.String(), window.Daily(time.UTC)), window.Of("k", ms(0), ms(86400000)), "6b0000000000000000", "windowed(string, daily(UTC))"},
+		{window.KeySerde(serde.String(), spec), window.Of("k", ms(1), ms(11)), "6b0000000000000001", "windowed(string,tumbling(10ms))"},
+		{window.KeySerde(serde.String(), spec), window.Of("", ms(256), ms(266)), "0000000000000100", "windowed(string,tumbling(10ms))"},
+		{window.KeySerde(serde.String(), window.Sliding(10*time.Millisecond)), window.Of("k", ms(1), ms(11)), "6b0000000000000001", "windowed(string,sliding(10ms))"},
+		{window.KeySerde(serde.String(), spec), window.Of("k", ms(math.MaxInt64-1), ms(math.MaxInt64)), "6b7ffffffffffffffe", "windowed(string,tumbling(10ms))"},
+		{window.KeySerde(serde.String(), window.Daily(time.UTC)), window.Of("k", ms(0), ms(86400000)), "6b0000000000000000", "windowed(string,daily(UTC))"},
 		{window.SessionKeySerde(serde.String()), window.Of("k", ms(1), ms(2)), "6b00000000000000020000000000000001", "session(string)"},
 	} {
 		got, err := c.s.Encode([]byte{0xff}, c.key)
@@ -164,7 +164,7 @@ func TestHooks(t *testing.T) {
 	}
 	berlin := time.FixedZone("CET", 3600)
 	for want, s := range map[string]window.Spec{
-		"weekly(CET, Monday)": window.Weekly(berlin, time.Monday), "monthly(CET)": window.Monthly(berlin), "quarterly(CET)": window.Quarterly(berlin), "yearly(CET)": window.Yearly(berlin),
+		"weekly(CET,Monday)": window.Weekly(berlin, time.Monday), "monthly(CET)": window.Monthly(berlin), "quarterly(CET)": window.Quarterly(berlin), "yearly(CET)": window.Yearly(berlin),
 	} {
 		if s.String() != want || len(span.Of(s).Faults()) > 0 {
 			t.Errorf("%v, want %s; %v", s, want, span.Of(s).Faults())

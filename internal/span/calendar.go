@@ -3,6 +3,7 @@ package span
 import (
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -152,14 +153,14 @@ func sameZone(a, b *time.Location) bool {
 // Longest is the greatest length of a window in ms.
 func (c *Calendar) Longest() int64 { return c.longest }
 
-// String is the windows in words: "weekly(Europe/Berlin, Monday)".
+// String is the windows in words: "weekly(Europe/Berlin,Monday)".
 func (c *Calendar) String() string {
-	zone := c.loc.String()
+	zone := strings.ReplaceAll(c.loc.String(), " ", "_")
 	if c.missing {
-		zone = "no time zone"
+		zone = "nil"
 	}
 	if c.unit == Week {
-		zone += ", " + c.first.String()
+		zone += "," + c.first.String()
 	}
 	return units[c.unit].name + "(" + zone + ")"
 }

@@ -67,13 +67,13 @@ func (s Sessions) Faults() []state.Fault {
 	return f
 }
 
-// Shape is the sessions in words, without grace and retention: "sessions(30m0s)", "sessions(30m0s, at most 24h0m0s)".
+// Shape is the sessions in words, without grace and retention: "sessions(30m0s)", "sessions(30m0s,max=24h0m0s)".
 func (s Sessions) Shape() string {
 	switch {
 	case !s.declared:
 		return "undeclared"
 	case s.limits:
-		return fmt.Sprintf("sessions(%v, at most %v)", s.gap, s.limit)
+		return fmt.Sprintf("sessions(%v,max=%v)", s.gap, s.limit)
 	}
 	return fmt.Sprintf("sessions(%v)", s.gap)
 }
@@ -146,8 +146,8 @@ func (j Join) Shape() string {
 	if !j.declared {
 		return "undeclared"
 	}
-	return fmt.Sprintf("before(%v), after(%v)", j.before, j.after)
+	return fmt.Sprintf("before(%v),after(%v)", j.before, j.after)
 }
 
-// String is the join's window in words: "before(0s), after(10m0s), grace 1m0s".
+// String is the join's window in words: "before(0s),after(10m0s), grace 1m0s".
 func (j Join) String() string { return trimmings(j.Shape(), j.grace, 0, false) }

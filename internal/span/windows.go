@@ -159,14 +159,14 @@ func (w Windows) Faults() []state.Fault {
 }
 
 // Shape is the windows in words without what may change from one deploy to the next: "tumbling(5m0s)", "daily(Europe/Berlin)". Grace and
-// retention are left out.
+// retention are left out. It has no spaces, so that it can be part of a fingerprint.
 func (w Windows) Shape() string {
 	switch w.kind {
 	case Aligned:
 		if w.size == w.advance {
 			return fmt.Sprintf("tumbling(%v)", w.size)
 		}
-		return fmt.Sprintf("hopping(%v, %v)", w.size, w.advance)
+		return fmt.Sprintf("hopping(%v,%v)", w.size, w.advance)
 	case Sliding:
 		return fmt.Sprintf("sliding(%v)", w.size)
 	case Dated:
@@ -175,7 +175,7 @@ func (w Windows) Shape() string {
 	return "undeclared"
 }
 
-// String is the windows in words: "hopping(5m0s, 1m0s), grace 10s".
+// String is the windows in words: "hopping(5m0s,1m0s), grace 10s".
 func (w Windows) String() string { return trimmings(w.Shape(), w.grace, w.retain, w.retains) }
 
 func trimmings(shape string, grace, retain time.Duration, retains bool) string {

@@ -172,16 +172,16 @@ func TestFaults(t *testing.T) {
 func TestInWords(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{NewAligned(5*time.Minute, 5*time.Minute).WithGrace(time.Minute).String(), "tumbling(5m0s), grace 1m0s"},
-		{NewAligned(5*time.Minute, time.Minute).WithRetention(time.Hour).String(), "hopping(5m0s, 1m0s), kept for 1h0m0s"},
-		{NewAligned(5*time.Minute, time.Minute).WithGrace(time.Hour).Shape(), "hopping(5m0s, 1m0s)"},
+		{NewAligned(5*time.Minute, time.Minute).WithRetention(time.Hour).String(), "hopping(5m0s,1m0s), kept for 1h0m0s"},
+		{NewAligned(5*time.Minute, time.Minute).WithGrace(time.Hour).Shape(), "hopping(5m0s,1m0s)"},
 		{NewSliding(time.Second).String(), "sliding(1s)"},
-		{NewDated(Week, time.UTC, time.Monday).String(), "weekly(UTC, Monday)"},
-		{NewDated(Day, nil, 0).String(), "daily(no time zone)"},
+		{NewDated(Week, time.UTC, time.Monday).String(), "weekly(UTC,Monday)"},
+		{NewDated(Day, nil, 0).String(), "daily(nil)"},
 		{Windows{}.String(), "undeclared"},
-		{NewSessions(time.Minute).WithLimit(time.Hour).WithGrace(time.Second).String(), "sessions(1m0s, at most 1h0m0s), grace 1s"},
+		{NewSessions(time.Minute).WithLimit(time.Hour).WithGrace(time.Second).String(), "sessions(1m0s,max=1h0m0s), grace 1s"},
 		{NewSessions(time.Minute).Shape(), "sessions(1m0s)"},
 		{Sessions{}.Shape() + Join{}.Shape(), "undeclaredundeclared"},
-		{NewJoin(time.Second, 0).WithGrace(time.Second).String(), "before(1s), after(0s), grace 1s"},
+		{NewJoin(time.Second, 0).WithGrace(time.Second).String(), "before(1s),after(0s), grace 1s"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%q, want %q", c.got, c.want)
