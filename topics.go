@@ -77,8 +77,11 @@ func (a *App) find(ctx context.Context, adm *kadm.Client) (*topics, error) {
 
 // kindOf is the kind of a store's changelog.
 func kindOf(d *state.Decl) changelog.Kind {
-	if d.Kind == "versioned" {
+	switch d.Kind {
+	case "versioned":
 		return changelog.Versioned
+	case "window", "session":
+		return changelog.Windowed
 	}
 	return changelog.KeyValue
 }
