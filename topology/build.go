@@ -20,6 +20,7 @@ func (b *Builder) Build() (*Topology, error) {
 		check()
 	}
 	b.checkStores()
+	b.checkGlobals()
 	b.checkInternalTopics()
 	if len(b.faults) > 0 {
 		return nil, b.faults.sorted()
@@ -28,6 +29,11 @@ func (b *Builder) Build() (*Topology, error) {
 	t := &Topology{parts: b.parts(), version: b.version}
 	g := &engine.Graph{}
 	for i, p := range t.parts {
+		if x := b.globalOf(p); x != nil {
+			t.parts[i].global = true
+			g.Globals = append(g.Globals, x.run(i, p))
+			continue
+		}
 		g.Subs = append(g.Subs, b.sub(i, p))
 	}
 	for _, n := range b.nodes {
@@ -87,6 +93,7 @@ func (b *Builder) checkPartitions(n *node, group []*node) {
 type part struct {
 	nodes  []*node
 	stores []*state.Decl
+	global bool // it is a global table
 }
 
 // parts cuts the graph at topics. Numbers follow the order of declaration, as in Kafka Streams.

@@ -22,6 +22,7 @@ type Builder struct {
 	sources  map[string]any // *origin by topic
 	tables   []*tableInfo
 	stores   []*storeRef
+	globals  []*global
 	checked  map[*state.Decl]bool // stores of the user whose declaration is looked at
 	later    []func()             // checks that need the whole graph
 	faults   faults

@@ -13,7 +13,11 @@ func (t *Topology) Describe() string {
 	var b strings.Builder
 	b.WriteString("Topologies:\n")
 	for i, p := range t.parts {
-		fmt.Fprintf(&b, "   Sub-topology: %d\n", i)
+		if p.global {
+			fmt.Fprintf(&b, "  Sub-topology: %d for global store (will not generate tasks)\n", i)
+		} else {
+			fmt.Fprintf(&b, "   Sub-topology: %d\n", i)
+		}
 		for _, n := range p.nodes {
 			switch n.kind {
 			case source:

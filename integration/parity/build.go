@@ -55,13 +55,14 @@ type graph struct {
 	versioned map[string]versioned
 	histories map[string]int64
 	buffers   map[string]bool // of records that wait for a join
+	globals   map[string]topology.GlobalTable[string, *string]
 	// stored are readers of the stores, by name, for after the run.
 	stored map[string]func(*topologytest.Driver) ([]Stored, error)
 }
 
 // build makes the topology of a case.
 func build(c *Case) (*graph, *topology.Topology, error) {
-	g := &graph{b: topology.New(), versioned: make(map[string]versioned), histories: make(map[string]int64), buffers: make(map[string]bool), streams: make(map[string]stream), counts: make(map[string]counts),
+	g := &graph{b: topology.New(), versioned: make(map[string]versioned), histories: make(map[string]int64), buffers: make(map[string]bool), globals: make(map[string]topology.GlobalTable[string, *string]), streams: make(map[string]stream), counts: make(map[string]counts),
 		tables: make(map[string]topology.Table[string, *string]), sums: make(map[string]topology.Table[string, string]),
 		numbers: make(map[string]topology.Table[string, int64]), groups: make(map[string]topology.Grouped[string, *string]),
 		regroup: make(map[string]topology.GroupedTable[string, *string]), stored: make(map[string]func(*topologytest.Driver) ([]Stored, error))}
@@ -95,6 +96,10 @@ func (g *graph) node(n Node) error {
 			return nil
 		}
 		g.table(n.ID, n.Store, g.b.Table(n.Store, topicOf(n.Topic), bound))
+		return nil
+	case "globalTable":
+		g.globals[n.ID] = g.b.GlobalTable(n.Store, topicOf(n.Topic), bound)
+		g.stored[n.Store] = reader(g.globals[n.ID].Store(), func(v *string) any { return *v })
 		return nil
 	case "to":
 		return g.to(n)
@@ -355,6 +360,13 @@ func (g *graph) join(n Node) error {
 			return errUnsupported
 		}
 		return g.joinAsOf(n, from, right)
+	}
+	if right, ok := g.globals[n.With]; ok {
+		from, ok := g.streams[n.From]
+		if !ok {
+			return errUnsupported
+		}
+		return g.joinGlobal(n, from, right)
 	}
 	right, ok := g.tables[n.With]
 	if !ok {

@@ -18,7 +18,7 @@ import (
 var embedded embed.FS
 
 // Required are the families that must pass as a whole.
-var Required = []string{"stateless", "kv-aggregate", "table", "flow", "stream-table", "table-table", "foreign-key", "versioned", "primitives"}
+var Required = []string{"stateless", "kv-aggregate", "table", "flow", "stream-table", "table-table", "foreign-key", "versioned", "stream-global", "primitives"}
 
 // Case is a topology with its input and what Kafka Streams made of it.
 type Case struct {

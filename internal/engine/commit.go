@@ -18,6 +18,7 @@ func (t *Task) Prepare() (err error) {
 		return t.failed
 	}
 	defer t.caught("process", &err)
+	t.pin()
 	for _, f := range t.beforeCut {
 		t.timed(max(t.streamTime, 0))
 		f()

@@ -9,7 +9,8 @@ import (
 
 // Graph is a built topology as the engine runs it.
 type Graph struct {
-	Subs []*Sub
+	Subs    []*Sub
+	Globals []*GlobalTable
 	// DeadLetters are the dead letter topics that any node names, each once.
 	DeadLetters []string
 }

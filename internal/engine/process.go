@@ -56,6 +56,7 @@ func (t *Task) Process(wall int64) (did bool, err error) {
 		return false, t.failed
 	}
 	defer t.caught("process", &err)
+	t.pin()
 	i := 0
 	if len(t.queues) == 1 {
 		t.decodeHead(0)
@@ -108,6 +109,7 @@ func (t *Task) timed(at int64) { t.rec = Rec{Time: at, Input: -1} }
 // caught is deferred at every entry: it turns what unwound the stack into an error.
 func (t *Task) caught(stage string, err *error) {
 	p := recover()
+	t.unpin()
 	switch p := p.(type) {
 	case nil:
 		return

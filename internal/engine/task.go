@@ -26,6 +26,8 @@ type Env struct {
 	MaxIdle                        int64 // ms to wait for an empty input; negative never waits
 	MaxAhead                       int64 // ms past the wall clock that event times may be; 0 takes every time
 	TransactionalID                string
+	// Globals are the open global tables of the process, by the names of their stores.
+	Globals map[string]*Global
 	// Dropped is told of every dropped record; may be nil.
 	Dropped func(Drop)
 	// DeadLettered is told of every record sent to a dead letter topic; may be nil.
@@ -58,6 +60,7 @@ type Task struct {
 	beforeCut  []func()
 	closers    []func() error
 	expired    []func(key []byte)
+	globals    []*GlobalReader
 
 	rec      Rec
 	at       *Node // whose user code runs, for errors
@@ -132,6 +135,7 @@ func (t *Task) wire() (err error) {
 	defer t.caught("open", &err)
 	t.timers, t.beforeCut, t.closers, t.due = nil, nil, nil, noTimer
 	clear(t.expired)
+	t.letGo()
 	t.rec, t.at = Rec{Input: -1}, nil
 	t.wiring = true
 	defer func() { t.wiring = false }()
@@ -228,6 +232,7 @@ func (t *Task) WantsCommit() bool { return t.cut }
 func (t *Task) Close() (err error) {
 	err = t.unwire()
 	defer t.caught("close", &err)
+	t.letGo()
 	for _, s := range t.stores {
 		s.Rollback()
 	}
@@ -236,6 +241,7 @@ func (t *Task) Close() (err error) {
 
 // Release gives the memory of the stores back to the budget. It is the last call, after Close and the checkpoint that may follow it.
 func (t *Task) Release() {
+	t.letGo()
 	for _, s := range t.stores {
 		s.Close()
 	}

@@ -90,6 +90,7 @@ func (t *Task) Punctuate(wall int64) (err error) {
 		return t.failed
 	}
 	defer t.caught("process", &err)
+	t.pin()
 	t.fire(WallClock, wall)
 	return nil
 }

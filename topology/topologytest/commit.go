@@ -119,7 +119,10 @@ func (d *Driver) Abort() {
 			return
 		}
 	}
-	for d.shown = d.settled; d.shown < d.sends && !d.failed; {
+	if d.shown = d.settled; !d.rewindGlobals() {
+		return
+	}
+	for d.shown < d.sends && !d.failed {
 		d.shown++
 		d.fresh = true
 		d.run()

@@ -36,6 +36,7 @@ type Driver struct {
 	fresh      bool            // a topic that is read has new records
 	offsets    map[place]cut   // committed
 	tasks      []*task
+	globals    []*global
 	running    *task
 
 	sends   int      // records sent by the test
@@ -141,9 +142,13 @@ func (d *Driver) fail(format string, args ...any) {
 
 // env is what a task gets.
 func (d *Driver) env(disk, memory state.Backend) engine.Env {
+	globals := make(map[string]*engine.Global, len(d.globals))
+	for _, g := range d.globals {
+		globals[g.Table.Store.Name] = g.Global
+	}
 	return engine.Env{App: Application, Context: context.Background(), Log: slog.New(slog.DiscardHandler), Output: (*sink)(d), Partitions: d.partitions,
 		Disk: disk, Memory: memory, Wall: func() int64 { return d.wall }, MaxIdle: d.opts.maxIdle, MaxAhead: d.opts.maxAhead,
-		TransactionalID: Application + "-test", Dropped: d.dropped}
+		TransactionalID: Application + "-test", Globals: globals, Dropped: d.dropped}
 }
 
 // sink takes what the tasks write.
@@ -186,6 +191,9 @@ type view Driver
 
 // Stores implements state.View.
 func (v *view) Stores(name string) (out []state.Live) {
+	if g := (*Driver)(v).openGlobal(name); g != nil {
+		return []state.Live{g.Live()}
+	}
 	for _, t := range v.tasks {
 		for slot, decl := range t.Sub.Stores {
 			if decl.Name == name {

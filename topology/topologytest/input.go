@@ -26,6 +26,11 @@ func (d *Driver) Input[K comparable, V any](topic topology.Topic[K, V]) *Input[K
 }
 
 func (d *Driver) reads(topic string) bool {
+	for _, g := range d.graph.Globals {
+		if g.Topic == topic {
+			return true
+		}
+	}
 	for _, s := range d.graph.Subs {
 		for _, in := range s.Inputs {
 			if in.Full(Application) == topic {

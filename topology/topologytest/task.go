@@ -29,6 +29,14 @@ const most = 1_000_000
 func (d *Driver) openAll(wipe bool) bool {
 	old := d.tasks
 	d.tasks, d.running = nil, nil
+	d.openGlobals()
+	drops := d.drops
+	if !d.feedGlobals() {
+		return false
+	}
+	if len(old) > 0 {
+		d.drops = drops // they were counted when they came
+	}
 	for _, sub := range d.graph.Subs {
 		for p := range sub.Tasks(Application, d.count) {
 			t := &task{hashes: make(map[string]uint64), disk: memstore.NewDisk()}
@@ -220,6 +228,9 @@ func (d *Driver) run() (any bool) {
 	for n := 0; ; {
 		if d.fresh {
 			d.fresh = false
+			if !d.feedGlobals() {
+				return false
+			}
 			for _, t := range d.tasks {
 				d.feed(t)
 			}
