@@ -188,6 +188,13 @@ func cutTask(id string) (sub int, partition int32, err error) {
 func (w *worker) checkpoints() {
 	for _, t := range w.tasks {
 		_, pending := t.Staged()
+		if pending > 4*w.in.pendingLimit {
+			// The disk is slower than the commits: memory must not pay for it.
+			if err := t.settle(true); err != nil {
+				w.in.fail(fmt.Errorf("task %s: %w", t.id(), diskError(err)))
+				return
+			}
+		}
 		if pending > w.in.pendingLimit || time.Since(t.froze) >= w.in.c.CheckpointEvery {
 			if err := t.checkpoint(); err != nil {
 				w.in.fail(fmt.Errorf("task %s: %w", t.id(), diskError(err)))

@@ -231,6 +231,7 @@ func (o *opener) openDisk() error {
 	if o.saved, err = engine.DecodeSaved(t.disk.Data()); err != nil {
 		return o.wipe(err.Error())
 	}
+	t.dated = time.UnixMilli(o.saved.At)
 	if why := o.stale(); why != "" {
 		return o.wipe(why)
 	}

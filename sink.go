@@ -35,7 +35,10 @@ func (s *sink) Emit(topic string, partition int32, key, value []byte, at int64, 
 		return fmt.Errorf("the broker refuses records of %d bytes to topic %s: raise its max.message.bytes, or make the record smaller", limit, topic)
 	}
 	if partition < 0 {
-		n := s.topics.partitions(topic)
+		n, err := s.topics.lookUp(topic)
+		if err != nil {
+			return fmt.Errorf("topic %s: %w", topic, err)
+		}
 		if n <= 0 {
 			return fmt.Errorf("topic %s does not exist; create it", topic)
 		}

@@ -43,7 +43,8 @@ type task struct {
 	freezing *engine.Checkpoint
 	rows     int // of that checkpoint
 	froze    time.Time
-	applied  []int64 // next, as of the last checkpoint
+	dated    time.Time // when the last checkpoint says it was made
+	applied  []int64   // next, as of the last checkpoint
 	closed   atomic.Bool
 	reach    atomic.Int64 // how many changelog records the local store holds, for the assignment
 }
@@ -198,13 +199,24 @@ func (t *task) freeze() (*engine.Checkpoint, error) {
 		for slot := range t.next {
 			moved = moved || t.next[slot] != t.applied[slot]
 		}
-		if !moved {
+		if !moved && !t.ageing() {
 			return nil, nil
 		}
 	}
+	t.dated = time.Now()
 	t.rows = c.Rows()
 	copy(t.applied, t.next)
 	return c, nil
+}
+
+// ageing says that the last checkpoint is so old that the local store would soon not be trusted, though nothing has changed since: deletes
+// are kept on a changelog for a limited time.
+func (t *task) ageing() bool {
+	life := 24 * time.Hour
+	for _, d := range t.sub.Stores {
+		life = min(life, t.worker.in.topics.tombstoneLife(t.log(d)))
+	}
+	return t.disk != nil && time.Since(t.dated) > life/4
 }
 
 // settle ends a checkpoint that was applied. With wait it waits for one that is under way.

@@ -139,6 +139,9 @@ func (t *topics) compacted(ctx context.Context, g *engine.Graph) error {
 	}
 	var faults []error
 	for _, c := range configs {
+		if c.Err != nil {
+			faults = append(faults, &TopicError{Topic: c.Name, Problem: fmt.Sprintf("store %q is restored from it, but its configuration cannot be read: %v", stores[c.Name], c.Err), Remedy: "grant DESCRIBE_CONFIGS on the topic"})
+		}
 		for _, kv := range c.Configs {
 			if kv.Key == "cleanup.policy" && kv.MaybeValue() != "compact" {
 				faults = append(faults, &TopicError{Topic: c.Name, Problem: fmt.Sprintf("store %q is restored from it, but its cleanup.policy is %q: rows would be lost", stores[c.Name], kv.MaybeValue()),
@@ -213,23 +216,52 @@ func (t *topics) list(ctx context.Context, names []string) (kadm.TopicDetails, e
 	}
 }
 
-// partitions is the number of partitions of a topic; 0 if there is no such topic. A topic that is asked for the first time is looked up.
+// partitions is the number of partitions of a topic; 0 if there is no such topic, or it cannot be looked up.
 func (t *topics) partitions(topic string) int32 {
+	n, err := t.lookUp(topic)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// lookUp is the number of partitions of a topic; 0 if there is no such topic. One that is asked for the first time is looked up, for up to
+// half a minute where no broker answers.
+func (t *topics) lookUp(topic string) (int32, error) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	n, ok := t.counts[topic]
-	if ok || time.Since(t.unknown[topic]) < askAgain {
-		return n
+	ok = ok || time.Since(t.unknown[topic]) < askAgain
+	t.mu.Unlock()
+	if ok {
+		return n, nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	found, err := t.adm.ListTopics(ctx, topic)
-	if d := found[topic]; err == nil && d.Err == nil && len(d.Partitions) > 0 {
-		t.counts[topic], t.ids[topic] = int32(len(d.Partitions)), d.ID
-		return t.counts[topic]
+	for {
+		found, err := t.adm.ListTopics(ctx, topic)
+		d := found[topic]
+		if err == nil {
+			err = d.Err
+		}
+		t.mu.Lock()
+		switch {
+		case err == nil && len(d.Partitions) > 0:
+			t.counts[topic], t.ids[topic] = int32(len(d.Partitions)), d.ID
+			n = t.counts[topic]
+			t.mu.Unlock()
+			return n, nil
+		case err == nil || errors.Is(err, kerr.UnknownTopicOrPartition):
+			t.unknown[topic] = time.Now()
+			t.mu.Unlock()
+			return 0, nil
+		}
+		t.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("look up its partitions: %w", err)
+		case <-time.After(200 * time.Millisecond):
+		}
 	}
-	t.unknown[topic] = time.Now()
-	return 0
 }
 
 func (t *topics) id(topic string) [16]byte {

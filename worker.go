@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -68,8 +69,9 @@ type slowRecord struct {
 
 const (
 	pollRecords  = 5000
-	pauseAbove   = 10000 // records that wait in a task's queue; fetching goes on below half of it
-	runLength    = 256   // records of one task before the next one's turn
+	pauseAbove   = 10000    // records that wait in a task's queue; fetching goes on below half of it
+	pauseBytes   = 16 << 20 // the same in bytes
+	runLength    = 256      // records of one task before the next one's turn
 	reportEvery  = time.Second
 	tellEvery    = 250 * time.Millisecond // Health
 	longestSleep = time.Second
@@ -93,7 +95,7 @@ func newWorker(in *instance, index int) (*worker, error) {
 		return nil, fmt.Errorf("worker %d: %w", index, err)
 	}
 	w.driver = driver
-	w.sink = &sink{ctx: w.ctx, driver: driver, topics: in.topics, tooLarge: make(map[string]int)}
+	w.sink = &sink{ctx: w.ctx, driver: driver, topics: in.topics, tooLarge: make(map[string]int), turn: rand.Int32()}
 	go w.run()
 	return w, nil
 }
@@ -330,7 +332,7 @@ func (w *worker) add(fs kgo.Fetches) {
 		w.stuck = false
 		clear(recs)
 		w.buffer = recs
-		if r.task.Buffered(r.input) > pauseAbove {
+		if r.task.Buffered(r.input) > pauseAbove || r.task.BufferedBytes(r.input) > pauseBytes {
 			w.driver.Client().PauseFetchPartitions(map[string][]int32{p.Topic: {p.Partition}})
 			w.paused[r] = true
 		}
@@ -387,7 +389,7 @@ func (w *worker) process() {
 func (w *worker) resume(t *task) {
 	for _, i := range t.parts {
 		r := route{t, i}
-		if w.paused[r] && t.Buffered(i) < pauseAbove/2 {
+		if w.paused[r] && t.Buffered(i) < pauseAbove/2 && t.BufferedBytes(i) < pauseBytes/2 {
 			delete(w.paused, r)
 			w.driver.Client().ResumeFetchPartitions(map[string][]int32{t.input(i): {t.key.Partition}})
 		}

@@ -16,6 +16,7 @@ type queue struct {
 	head   int
 	known  bool  // the head is decoded, and time is its event time
 	time   int64 // of the head
+	bytes  int   // that the records take, roughly
 	// partitionTime is the largest event time taken from the partition.
 	partitionTime int64
 	// next is the offset to go on from: behind the last record that was taken or dropped, and behind what follows it without records.
@@ -28,6 +29,9 @@ type queue struct {
 }
 
 func (q *queue) len() int { return len(q.recs) - q.head }
+
+// size is what a record takes of memory, roughly.
+func (r *Record) size() int { return len(r.Key) + len(r.Value) + 100 }
 
 // Start says where an input goes on: the next offset to read, the end of the partition as far as it is known, and what the offset's
 // metadata said. It is called for every input, after the stores are restored.
@@ -59,6 +63,9 @@ func (t *Task) Add(input int, recs []Record, position, end int64) {
 		q.recs, q.head = q.recs[:n], 0
 	}
 	q.recs = append(q.recs, recs...)
+	for i := range recs {
+		q.bytes += recs[i].size()
+	}
 	q.position, q.end = max(q.position, position), max(q.end, end)
 	switch {
 	case q.len() > 0:
@@ -67,6 +74,9 @@ func (t *Task) Add(input int, recs []Record, position, end int64) {
 		q.next, t.moved = q.position, true
 	}
 }
+
+// BufferedBytes is about how much memory those records take.
+func (t *Task) BufferedBytes(input int) int { return t.queues[input].bytes }
 
 // Buffered is the number of records of an input that wait to be processed.
 func (t *Task) Buffered(input int) int { return t.queues[input].len() }
@@ -135,6 +145,7 @@ func (t *Task) decodeHead(input int) {
 // took moves past the head.
 func (t *Task) took(q *queue) {
 	q.next = q.recs[q.head].Offset + 1
+	q.bytes -= q.recs[q.head].size()
 	q.recs[q.head] = Record{} // let go of the bytes
 	q.head++
 	q.known = false
