@@ -27,7 +27,7 @@ func main() {
 	chaos.Child()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	if err := run(ctx); err != nil {
+	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
 		os.Exit(1)
 	}
@@ -35,22 +35,28 @@ func main() {
 
 var errDifferent = errors.New("results differ from the batch")
 
-func run(ctx context.Context) error {
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	o := chaos.Options{Progress: os.Stdout}
-	flag.IntVar(&o.Faults, "faults", 20, "faults of each run")
-	flag.Uint64Var(&o.Seed, "seed", 1, "of what happens when")
-	flag.IntVar(&o.Rate, "rate", 2000, "records a second")
-	jobs := flag.String("job", "count,flights", "jobs to run")
-	guarantees := flag.String("guarantee", chaos.ExactlyOnce+","+chaos.AtLeastOnce, "guarantees to run them under")
-	nodes := flag.Int("nodes", 1, "brokers, 1 or 3")
-	fake := flag.Bool("fake", false, "run on an in-process broker, in a process of its own")
-	keep := flag.String("keep", "", "`folder` in which logs and state stay; empty: they stay, in a temporary folder, only if results differ")
-	flag.DurationVar(&o.Session, "session", 0, "session timeout; zero: 3 s on brokers of our own, else 6 s")
-	flag.Func("kinds", "of faults, such as kill,zombie (default all)", func(s string) (err error) {
+	flags.IntVar(&o.Faults, "faults", 20, "faults of each run")
+	flags.Uint64Var(&o.Seed, "seed", 1, "of what happens when")
+	flags.IntVar(&o.Rate, "rate", 2000, "records a second")
+	jobs := flags.String("job", "count,flights", "jobs to run")
+	guarantees := flags.String("guarantee", chaos.ExactlyOnce+","+chaos.AtLeastOnce, "guarantees to run them under")
+	nodes := flags.Int("nodes", 1, "brokers, 1 or 3")
+	fake := flags.Bool("fake", false, "run on an in-process broker, in a process of its own")
+	keep := flags.String("keep", "", "`folder` in which logs and state stay; empty: they stay, in a temporary folder, only if results differ")
+	flags.DurationVar(&o.Session, "session", 0, "session timeout; zero: 3 s on brokers of our own, else 6 s")
+	flags.Func("kinds", "of faults, such as kill,zombie (default all)", func(s string) (err error) {
 		o.Kinds, err = chaos.ParseKinds(s)
 		return err
 	})
-	flag.Parse()
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return nil
+		}
+		return err
+	}
 
 	dir := *keep
 	if dir == "" {
