@@ -199,5 +199,10 @@ func onDisk(g *engine.Graph) string {
 			}
 		}
 	}
+	for _, t := range g.Globals {
+		if !t.Store.InMemory {
+			return t.Store.Name
+		}
+	}
 	return ""
 }

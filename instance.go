@@ -41,6 +41,7 @@ type instance struct {
 	balancer *rebalance.Balancer
 	pulse    *pulse
 	purger   *purger
+	globals  *globals // nil if there are none
 
 	// What one worker may stage for a commit, and one task may keep committed in memory, in bytes.
 	stagingLimit, pendingLimit int64
@@ -97,6 +98,9 @@ func start(ctx context.Context, a *App) (_ *instance, err error) {
 		return nil, err
 	}
 	in.share()
+	if err := in.openGlobals(); err != nil {
+		return nil, err
+	}
 	if err := in.openWorkers(); err != nil { // which ends what a former process with this StateDir left open
 		return nil, err
 	}
@@ -286,6 +290,7 @@ func (in *instance) release() {
 			}()
 		}
 	}
+	in.globals.close()
 	if in.reader != nil {
 		in.reader.Close()
 	}

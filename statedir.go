@@ -20,6 +20,7 @@ import (
 //	<StateDir>/<application>/process
 //	<StateDir>/<application>/tasks/<owner>_<partition>/       the task's store
 //	<StateDir>/<application>/tasks/<owner>_<partition>.reach  how far it goes, for the assignment
+//	<StateDir>/<application>/globals/<store>/                 a global table
 type stateDir struct {
 	path    string // empty without a StateDir
 	lock    io.Closer

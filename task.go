@@ -321,7 +321,7 @@ func (t *task) env() engine.Env {
 		App: c.Application, Context: t.ctx, Log: in.log, Output: t.worker.sink, Partitions: in.topics.partitions,
 		Disk: t.disk, Memory: t.memory, Budget: in.budget, Wall: t.worker.wall,
 		OnDecode: in.onDecode, OnProcess: in.onProcess, OnProduce: in.onProduce,
-		MaxIdle: idleMillis(c.MaxIdle), MaxAhead: c.MaxAhead.Milliseconds(), TransactionalID: t.worker.transactionalID(),
+		MaxIdle: idleMillis(c.MaxIdle), MaxAhead: c.MaxAhead.Milliseconds(), TransactionalID: t.worker.transactionalID(), Globals: in.globals.byStore(),
 		Dropped: dropHook(c.Hooks), DeadLettered: c.Hooks.OnDeadLetter,
 	}
 }

@@ -174,6 +174,9 @@ func (t *topics) users(ctx context.Context, g *engine.Graph, app string) error {
 			}
 		}
 	}
+	for _, t := range g.Globals {
+		add(t.Topic, "copied to global table "+strconv.Quote(t.Store.Name))
+	}
 	for _, name := range g.DeadLetters {
 		add(name, "written with dead letters")
 	}
