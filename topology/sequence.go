@@ -45,11 +45,14 @@ func (s Stream[K, V]) Sequence[R any](name string, p Pattern[V], f func(K, Match
 		}
 	}
 
-	var value serde.Serde[V]
+	var (
+		key   serde.Serde[K]
+		value serde.Serde[V]
+	)
 	ref.node = out.node
 	ref.ready = func() {
-		key, hasKey := in.key.need(out.node, "key")
-		var hasValue bool
+		var hasKey, hasValue bool
+		key, hasKey = in.key.need(out.node, "key")
 		if value, hasValue = in.value.need(out.node, "value"); !hasKey || !hasValue || !ok {
 			return
 		}
@@ -64,7 +67,7 @@ func (s Stream[K, V]) Sequence[R any](name string, p Pattern[V], f func(K, Match
 		*decl = *fresh
 	}
 	in.at.attach(func(w *wiring) engine.Receive[K, V] {
-		r, err := operator.Sequence(w.task, out.run, name, sought, value, func(k K, m operator.Match[V]) R { return f(k, Match[V]{m}) }, out.receive(w))
+		r, err := operator.Sequence(w.task, out.run, name, sought, key, value, func(k K, m operator.Match[V]) R { return f(k, Match[V]{m}) }, out.receive(w))
 		w.fail(err)
 		return r
 	})

@@ -12,13 +12,14 @@ import (
 
 // Sequence finds records of one key that follow each other as a pattern says. The rules are in package topology, at Pattern. name is that of the store,
 // which SequenceStore declared, and of the node's clock.
-func Sequence[K comparable, V, R any](t *engine.Task, n *engine.Node, name string, p *Sought[V], value serde.Serde[V], f func(K, Match[V]) R, next engine.Receive[K, R]) (engine.Receive[K, V], error) {
+func Sequence[K comparable, V, R any](t *engine.Task, n *engine.Node, name string, p *Sought[V], key serde.Serde[K], value serde.Serde[V], f func(K, Match[V]) R, next engine.Receive[K, R]) (engine.Receive[K, V], error) {
 	rows, ok := t.StoreNamed(name).(store.KeyValue[sequenceRow[K], sequenceState])
 	if !ok {
 		return nil, fmt.Errorf("store %q is not that of a sequence", name)
 	}
 	s := &sequence[K, V, R]{task: t, node: n, Sought: p, rows: rows, clock: t.Clock(name), in: newIntake[K, V](t, n), late: t.Counter(n, "late"), overflow: t.Counter(n, "overflow"),
 		f: f, next: next, last: len(p.Steps) - 1}
+	s.agenda = newAgenda(rows, sequenceRows[K]{key}, 512)
 	s.serde, s.width = value, len(p.Steps)
 	s.null, _ = value.(serde.Nullable[V])
 	s.broken = func(err error) { t.Abort(fmt.Errorf("store %q: key %v: %w", name, s.key, err)) }
@@ -55,8 +56,7 @@ type sequence[K comparable, V, R any] struct {
 	last        int                    // the last step
 	strict      []bool                 // by step: it matters whether another record came since
 
-	soonest int64 // no key is due before; 0 until that was looked up
-	cleared int64 // there are no dueRows before
+	agenda *agenda[K]
 
 	key       K
 	value     V
@@ -65,7 +65,6 @@ type sequence[K comparable, V, R any] struct {
 	concluded int
 	givenUp   int64 // the first time of a partial match given up for another; -1 if there is none
 	results   []R
-	due       []sequenceRow[K]
 	buf       []byte
 }
 
@@ -320,8 +319,11 @@ func (s *sequence[K, V, R]) store(at int64, anew bool) {
 	s.buf = b
 	when := time.UnixMilli(at)
 	if list {
-		s.rows.PutAt(sequenceRow[K]{dueRow, due, s.key}, nil, when)
-		s.soonest = min(s.soonest, due)
+		row := sequenceRow[K]{dueRow, due, s.key}
+		s.rows.PutAt(row, nil, when)
+		if err := s.agenda.insert(row); err != nil {
+			s.task.Throw(err)
+		}
 	}
 	// The dueRow is written first, and the old one goes last: if the other row is refused, a dueRow too many is left, which does no harm.
 	s.rows.PutAt(sequenceRow[K]{key: s.key}, b, when)
@@ -330,57 +332,32 @@ func (s *sequence[K, V, R]) store(at int64, anew bool) {
 	}
 }
 
-// dueAtOnce is how many keys are looked up in one go.
-const dueAtOnce = 512
-
 // settle ends the partial matches whose time is over, in order of time, then of encoded key, then of their beginning.
 func (s *sequence[K, V, R]) settle(r *engine.Rec) {
-	now := *s.clock
-	if now <= s.soonest {
-		return
-	}
-	for more := true; more; {
-		more = false
-		s.soonest = math.MaxInt64
-		for row := range s.rows.Range(sequenceRow[K]{kind: bound, due: s.cleared}, sequenceRow[K]{kind: bound, due: math.MaxInt64}) {
-			if row.due >= now {
-				s.soonest = row.due
-				break
-			}
-			if s.due = append(s.due, row); len(s.due) == dueAtOnce {
-				more = true
-				break
-			}
+	for {
+		row, ok := s.agenda.next(*s.clock)
+		if !ok {
+			return
 		}
-		again := int64(math.MaxInt64)
-		for _, row := range s.due {
-			if row.due >= again {
-				more = true // a key was moved to before this one
-				break
-			}
-			if moved := s.settleKey(r, row, now); moved < now {
-				again, more = min(again, moved), true
-			}
-			s.cleared = row.due
-		}
-		clear(s.due)
-		s.due = s.due[:0]
+		s.settleKey(r, row)
 	}
-	s.cleared = now
 }
 
-// settleKey ends the partial matches of a key whose dueRow has come, and returns when the key is due again.
-func (s *sequence[K, V, R]) settleKey(r *engine.Rec, row sequenceRow[K], now int64) (again int64) {
+// settleKey ends the partial matches of a key whose dueRow has come.
+func (s *sequence[K, V, R]) settleKey(r *engine.Rec, row sequenceRow[K]) {
 	was := *r
 	*r = engine.Rec{Time: row.due, Input: -1}
 	defer func() { *r = was }()
 	s.task.At(s.node)
-	s.rows.Delete(row)
 	s.key = row.key
 	if s.load(); !s.found || s.listed != row.due {
-		return math.MaxInt64
+		if _, ok := s.rows.Get(row); ok {
+			s.rows.Delete(row)
+		}
+		return
 	}
-	upTo := now - 1
+	s.rows.Delete(row)
+	upTo := *s.clock - 1
 	if s.Not.Is != nil {
 		upTo = row.due // matches of other keys may come before the later ones of this one
 	}
@@ -401,9 +378,6 @@ func (s *sequence[K, V, R]) settleKey(r *engine.Rec, row sequenceRow[K], now int
 			}
 		}
 	}
-	s.listed = math.MaxInt64
 	s.store(row.due, true)
-	again = s.listed
 	s.send(r, row.key)
-	return again
 }
