@@ -44,8 +44,10 @@ func (a *agenda[K]) next(before int64) (row sequenceRow[K], ok bool) {
 	}
 }
 
-// fill reads on from the horizon.
+// fill reads on from the horizon, when there is nothing ahead.
 func (a *agenda[K]) fill(before int64) {
+	clear(a.ahead)
+	a.ahead, a.pos = a.ahead[:0], 0
 	from := sequenceRow[K]{kind: bound, due: a.horizon + 1}
 	a.horizon = math.MaxInt64
 	for row := range a.rows.Range(from, sequenceRow[K]{kind: bound, due: math.MaxInt64}) {

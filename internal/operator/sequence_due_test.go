@@ -122,3 +122,29 @@ func TestAgendaReadsOnce(t *testing.T) {
 		}
 	}
 }
+
+// What is forgotten while a part of what was read is taken out is read again.
+func TestAgendaForgets(t *testing.T) {
+	rows := &sortedRows{}
+	a := newAgenda(rows, sequenceRows[string]{serde.String()}, 2)
+	rows.put(sequenceRow[string]{dueRow, 1, "a"})
+	rows.put(sequenceRow[string]{dueRow, 5, "b"})
+	if row, ok := a.next(2); !ok || row.key != "a" || !rows.remove(row) {
+		t.Fatal(row, ok)
+	}
+	for _, key := range []string{"f", "c", "e", "d"} {
+		row := sequenceRow[string]{dueRow, 5, key}
+		rows.put(row)
+		if err := a.insert(row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := ""
+	for row, ok := a.next(6); ok; row, ok = a.next(6) {
+		rows.remove(row)
+		got += row.key
+	}
+	if got != "bcdef" {
+		t.Errorf("keys %s", got)
+	}
+}
