@@ -375,7 +375,9 @@ func TestPatternsAreCopies(t *testing.T) {
 	start := topology.First("a", is("a")).Then("b", is("b"))
 	one, two := start.Then("c", is("c")).Within(ms(10)), start.Times(2).Then("d", is("d")).Within(ms(10))
 	w := run(t, func(b *topology.Builder) {
-		show := func(k string, m topology.Match[string]) string { return fmt.Sprintf("%s%t%t", k, m.Has("c"), m.Has("d")) }
+		show := func(k string, m topology.Match[string]) string {
+			return fmt.Sprintf("%s%t%t", k, m.Has("c"), m.Has("d"))
+		}
 		b.Stream(words).Sequence("one", one, show).To(matches)
 		b.Stream(words).Sequence("two", two, show).To(matches)
 	})
