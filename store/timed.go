@@ -60,7 +60,7 @@ func (s *timed[K, V]) open(d *state.Decl, env state.Env, kind keyKind[K], key se
 		keySize = int64(unsafe.Sizeof(""))
 	}
 	s.valued.init(d, env, s, value, keySize)
-	s.segmented.init(&s.memory, d.Retention, tail)
+	s.segmented.init(&s.memory, d.Retention+d.Beyond, tail)
 	s.stored = &s.segmented
 	s.entrySz += 2 * int64(unsafe.Sizeof(uint32(0))) // in the segment's list
 }

@@ -30,6 +30,10 @@ type (
 	GroupOption interface{ group() }
 	// SinkOption changes a sink.
 	SinkOption interface{ sink() }
+	// BufferOption changes Throttle and Suppress.
+	BufferOption interface{ buffer() }
+	// SuppressOption changes Suppress. Every BufferOption is one.
+	SuppressOption interface{ suppress() }
 	// AsOfOption changes a join with a versioned table.
 	AsOfOption interface{ asOf() }
 	// ForeignOption changes a foreign-key join.
@@ -201,6 +205,9 @@ type settings struct {
 	partitions      int
 	shared          string
 	sourceChangelog bool
+	maxRecords      int64 // 0 if none were set
+	maxBytes        int64
+	stopFull        bool
 	store           []store.Option
 	handles         []store.Any
 }
@@ -247,6 +254,8 @@ func gather[O any](b *Builder, opts []O) settings {
 			default:
 				s.shared = o.shared
 			}
+		case bufferOption:
+			o.settle(&s, wrong)
 		case store.Option:
 			s.store = append(s.store, o)
 		case store.Any:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kolkstreams/kolk/internal/engine"
 	"github.com/kolkstreams/kolk/internal/operator"
+	"github.com/kolkstreams/kolk/internal/span"
 	"github.com/kolkstreams/kolk/internal/state"
 	"github.com/kolkstreams/kolk/processor"
 	"github.com/kolkstreams/kolk/serde"
@@ -119,13 +120,14 @@ func check[K comparable, V any](w *wiring, s *stream[K, V]) func(K) error {
 func belongs[K comparable](t *engine.Task, key serde.Serde[K], topic string) func(K) error {
 	count := t.Env().Partitions(topic)
 	var buf []byte
+	tail := span.TailOf(key) // the window in a key has no part in it
 	return func(k K) error {
 		b, err := key.Encode(buf[:0], k)
 		if err != nil {
 			return fmt.Errorf("encode key: %w", err)
 		}
 		buf = b
-		if p := engine.Partition(b, count); count > 0 && p != t.Partition {
+		if p := engine.Partition(b[:max(0, len(b)-tail)], count); count > 0 && p != t.Partition {
 			return fmt.Errorf("a record was made for a key of partition %d in task %s: use keys that this task has received, or Process, which may change keys", p, t.ID)
 		}
 		return nil

@@ -3,6 +3,7 @@ package topology
 import (
 	"github.com/kolkstreams/kolk/internal/engine"
 	"github.com/kolkstreams/kolk/internal/operator"
+	"github.com/kolkstreams/kolk/internal/span"
 )
 
 // To writes the stream to a topic, partitioned by key as Java's producers do. Keys and values that no function has touched since they were read with the same serde keep
@@ -57,5 +58,5 @@ func (s *sinkOf[K, V]) target(w *wiring, fromKey untouched[K], fromValue untouch
 	value, err := operator.Bound(w.task, s.t.value, full, false)
 	w.fail(err)
 	return operator.Target[K, V]{Topic: full, Key: key, Value: value, RawKey: kept(s.b, fromKey, s.t.key), RawValue: kept(s.b, fromValue, s.t.value),
-		Partition: s.t.partitionOf(), Choose: s.choose}
+		Tail: span.TailOf(s.t.key), Partition: s.t.partitionOf(), Choose: s.choose}
 }

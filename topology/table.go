@@ -240,7 +240,7 @@ func (t Table[K, V]) Stored(name string, opts ...StateOption) Table[K, V] {
 	case t.t.info.rows != nil:
 		return wrong("the table has a store already, "+t.t.info.rows.decl.Name, "use Store to have its handle")
 	case t.t.info.passes:
-		return wrong("OnCommit only delays the rows of a table", "call Stored on the table before OnCommit")
+		return wrong("what holds back updates only delays the rows of a table", "call Stored on the table before it")
 	}
 	n.run.OnDrop = append(n.run.OnDrop, o.onDrop...)
 	rows := declare[K, V](n.b, name, store.FiniteKeys(1), o)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/kolkstreams/kolk/internal/engine"
+	"github.com/kolkstreams/kolk/internal/span"
 	"github.com/kolkstreams/kolk/serde"
 )
 
@@ -76,6 +77,9 @@ func (b *Builder) useTopic(at int, name string, key, value, timed, partition any
 	if key == nil || value == nil {
 		b.faults.add(at, name, "the topic has no serde for its key or value", "give both to NewTopic; serde.None() is for what nobody uses", place)
 		return
+	}
+	for _, f := range span.KeyFaults(key) {
+		b.faults.add(at, name, f.Problem, f.Remedy, place)
 	}
 	k, ok := b.topics[name]
 	if !ok {

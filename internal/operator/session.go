@@ -104,6 +104,8 @@ func FeedSessions[K comparable, V, A any](s *Sessioned[K, A], n *engine.Node, fo
 			return
 		}
 		t.At(n)
+		headers := r.Headers
+		r.Headers = nil // as in Kafka Streams: an update of a session is one of all its records
 		for i := range m.found {
 			x := &m.found[i]
 			if m.replaced() { // the one session stays as it is, with another value
@@ -124,6 +126,7 @@ func FeedSessions[K comparable, V, A any](s *Sessioned[K, A], n *engine.Node, fo
 		if !c.HasNew {
 			s.Rows.Remove(k, m.start, m.end)
 		} else if !s.Rows.Put(k, m.start, m.end, m.sum) {
+			r.Headers = headers
 			t.Drop(expired, r)
 			return
 		}
@@ -132,7 +135,7 @@ func FeedSessions[K comparable, V, A any](s *Sessioned[K, A], n *engine.Node, fo
 		}
 		r.Time = m.end
 		s.Next(r, InWindow(k, m.start, m.end), c)
-		r.Time = at
+		r.Time, r.Headers = at, headers
 	}
 }
 

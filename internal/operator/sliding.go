@@ -103,7 +103,17 @@ loop:
 	if !s.rightOf(r, k, v, before, closed) {
 		return
 	}
-	if !hasLeft {
+	switch {
+	case hasLeft:
+	case before >= 0 && before+1 == t-s.d && t < closed:
+		s.task.Drop(s.u.late, r)
+	case before >= 0 && before+1 == t-s.d:
+		// It is the right window of the record before, too, and has this one already. Kafka Streams sends its update twice, which harms nobody.
+		if s.u.old {
+			s.u.c.Old, s.u.c.HasOld, s.u.c.Began = s.u.c.New, s.u.c.HasNew, false
+		}
+		s.u.send(r, s.u.at)
+	default:
 		seeded := before >= 0 && before >= t-s.d && left != nil
 		if !s.begin(r, k, v, t-s.d, seeded, left, closed) {
 			return

@@ -23,6 +23,8 @@ type Decl struct {
 	// Retention is how long state is needed, in ms of event time: the history of a versioned store, how long a window is kept after its
 	// start and a session after its end; 0 for kinds that have none.
 	Retention int64
+	// Beyond is how much longer than Retention the store itself keeps what it has, in ms. The changelog keeps more anyhow.
+	Beyond int64
 	// Ends is the end of the window that starts at a time, both in ms; of window stores.
 	Ends func(start int64) int64
 	// NoLoad says that restoring reads what was restored before, so that rows cannot go to a bulk loader: Restore must be used.
