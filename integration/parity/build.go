@@ -51,6 +51,9 @@ type graph struct {
 	numbers map[string]topology.Table[string, int64]
 	groups  map[string]topology.Grouped[string, *string]
 	regroup map[string]topology.GroupedTable[string, *string]
+	frames  map[string]frame
+	windows map[string]inWindows
+	sinks   map[string]func(topic string) // of streams of windows
 	// versioned are the tables with history, histories how far that goes, ms, by store.
 	versioned map[string]versioned
 	histories map[string]int64
@@ -65,7 +68,8 @@ func build(c *Case) (*graph, *topology.Topology, error) {
 	g := &graph{b: topology.New(), versioned: make(map[string]versioned), histories: make(map[string]int64), buffers: make(map[string]bool), globals: make(map[string]topology.GlobalTable[string, *string]), streams: make(map[string]stream), counts: make(map[string]counts),
 		tables: make(map[string]topology.Table[string, *string]), sums: make(map[string]topology.Table[string, string]),
 		numbers: make(map[string]topology.Table[string, int64]), groups: make(map[string]topology.Grouped[string, *string]),
-		regroup: make(map[string]topology.GroupedTable[string, *string]), stored: make(map[string]func(*topologytest.Driver) ([]Stored, error))}
+		regroup: make(map[string]topology.GroupedTable[string, *string]), frames: make(map[string]frame), windows: make(map[string]inWindows),
+		sinks: make(map[string]func(string)), stored: make(map[string]func(*topologytest.Driver) ([]Stored, error))}
 	g.b.Default(optional)
 	g.b.Default(optionals)
 	for _, n := range c.Topology {
@@ -101,6 +105,8 @@ func (g *graph) node(n Node) error {
 		g.globals[n.ID] = g.b.GlobalTable(n.Store, topicOf(n.Topic), bound)
 		g.stored[n.Store] = reader(g.globals[n.ID].Store(), func(v *string) any { return *v })
 		return nil
+	case "cogroup":
+		return g.cogroup(n)
 	case "to":
 		return g.to(n)
 	case "toStream":
@@ -120,6 +126,13 @@ func (g *graph) node(n Node) error {
 	if from, ok := g.regroup[n.From]; ok {
 		return g.regrouped(n, from)
 	}
+	if from, ok := g.frames[n.From]; ok {
+		return g.framed(n, from)
+	}
+	if from, ok := g.windows[n.From]; ok && n.Op == "suppress" {
+		g.windows[n.ID] = from.suppress(n.Name)
+		return nil
+	}
 	return errUnsupported
 }
 
@@ -138,6 +151,8 @@ func (g *graph) to(n Node) error {
 		g.streams[n.From].To(topicOf(n.Topic))
 	case g.counts[n.From] != (counts{}):
 		g.counts[n.From].To(topology.NewTopic(n.Topic, serde.String(), optionals))
+	case g.sinks[n.From] != nil:
+		g.sinks[n.From](n.Topic)
 	default:
 		return errUnsupported
 	}
@@ -157,6 +172,8 @@ func (g *graph) toStream(n Node) error {
 		g.streams[n.ID] = stream{texts: t.Changes(func(_ string, c topology.Change[string]) *string { return c.New })}
 	} else if t, ok := g.numbers[n.From]; ok {
 		g.counts[n.ID] = t.Changes(func(_ string, c topology.Change[int64]) *int64 { return c.New })
+	} else if t, ok := g.windows[n.From]; ok {
+		g.sinks[n.ID] = t.stream()
 	} else {
 		return errUnsupported
 	}
@@ -277,6 +294,8 @@ func (g *graph) tableNode(n Node, from topology.Table[string, *string]) error {
 			return err
 		}
 		g.keep(n, from.MapWithKey(func(k string, v *string) *string { return f(&k, v) }))
+	case "suppress":
+		g.table(n.ID, "", suppressTable(n, from))
 	case "groupBy":
 		k, kerr := functionOf(n.KeyFn)
 		v, verr := functionOf(n.ValueFn)
@@ -322,6 +341,8 @@ func (g *graph) aggregate(n Node, from topology.Grouped[string, *string]) error 
 		g.table(n.ID, n.Store, from.Reduce(n.Store, bound, plus))
 	case "aggregate":
 		g.sum(n, from.Aggregate(n.Store, serde.String(), bound, func(_ string, v *string, sum string) string { return sum + "+" + text(v) }))
+	case "tumbling", "hopping", "sliding", "session":
+		g.frame(n, from)
 	default:
 		return errUnsupported
 	}

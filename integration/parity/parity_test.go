@@ -60,7 +60,7 @@ func TestDifferences(t *testing.T) {
 		"internal topic":           func(c *Case) { c.Changelog["app-agg-store-repartition"][0].Key = nil },
 		"store agg-store":          func(c *Case) { c.Stores["agg-store"][0].Time++ },
 		"records dropped":          func(c *Case) { c.Dropped["0_0"]++ },
-		"not supported yet":        func(c *Case) { c.Topology = append(c.Topology, Node{ID: "x", Op: "cogroup"}) },
+		"not supported yet":        func(c *Case) { c.Topology = append(c.Topology, Node{ID: "x", Op: "teleport"}) },
 		`function "lower" is not`:  func(c *Case) { c.Topology = append(c.Topology, Node{ID: "x", Op: "selectKey", From: "s", Fn: "lower"}) },
 		"no store other-store":     func(c *Case) { c.Stores["other-store"] = nil },
 		"predicate \"odd\" is not": func(c *Case) { c.Topology = append(c.Topology, Node{ID: "x", Op: "filter", From: "s", Fn: "odd"}) },

@@ -18,7 +18,7 @@ import (
 var embedded embed.FS
 
 // Required are the families that must pass as a whole.
-var Required = []string{"stateless", "kv-aggregate", "table", "flow", "stream-table", "table-table", "foreign-key", "versioned", "stream-global", "primitives"}
+var Required = []string{"stateless", "kv-aggregate", "table", "flow", "stream-table", "table-table", "foreign-key", "versioned", "stream-global", "tumbling", "hopping", "sliding", "session", "suppress", "cogroup", "primitives"}
 
 // Case is a topology with its input and what Kafka Streams made of it.
 type Case struct {
@@ -49,6 +49,15 @@ type Node struct {
 	KeyFn     string   `json:"keyFn"`
 	ValueFn   string   `json:"valueFn"`
 	Preds     []string `json:"preds"`
+	Groups    []string `json:"groups"`
+	Emit      string   `json:"emit"` // "close" for results when a window closes
+	// Times are in ms.
+	Size       int64 `json:"sizeMs"`
+	Advance    int64 `json:"advanceMs"`
+	Difference int64 `json:"differenceMs"`
+	Gap        int64 `json:"gapMs"`
+	Limit      int64 `json:"limitMs"`
+	MaxRecords int64 `json:"maxRecords"`
 }
 
 // Sent is an input record. Null is nil.
@@ -66,7 +75,7 @@ type Got struct {
 	Topic   string     `json:"topic"`
 	Key     *[]byte    `json:"keyBytes"`
 	Value   *[]byte    `json:"valueBytes"`
-	Time    int64      `json:"ts"`
+	Time    int64      `json:"ts"`      // 0 in the changelogs of suppressions, whose records get the time of their sending
 	Headers [][]string `json:"headers"` // values in base64
 }
 
