@@ -87,6 +87,7 @@ const (
 	NoRow     Reason = "no_row"     // an inner join found nothing in the table
 	Stale     Reason = "stale"      // an answer within a foreign-key join, to a row that has changed since; a newer answer follows
 	Unmatched Reason = "unmatched"  // no branch of a Split took it
+	Duplicate Reason = "duplicate"  // a Deduplicate has let a record with the same id through
 	Skipped   Reason = "skipped"    // it failed, and the policy is Skip or DeadLetter
 )
 
