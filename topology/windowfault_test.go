@@ -33,7 +33,9 @@ func TestWindowFaults(t *testing.T) {
 			g.Windowed(minute.Grace(time.Second).Retain(time.Minute)).Count("b")
 			g.Sessions(window.Sessions(time.Minute).Retain(time.Second)).Count("c")
 		}},
-		{"no time zone", func(b *topology.Builder, g topology.Grouped[string, string]) { g.Windowed(window.Daily(nil)).Count("a") }},
+		{"no time zone", func(b *topology.Builder, g topology.Grouped[string, string]) {
+			g.Windowed(window.Daily(nil)).Count("a")
+		}},
 		{"no function, no serde", func(b *topology.Builder, g topology.Grouped[string, string]) {
 			g.Windowed(minute).Reduce("a", nil)
 			g.Windowed(minute).Aggregate("b", serde.Serde[shop](nil), func(_, _ string, s shop) shop { return s })
