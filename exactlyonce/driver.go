@@ -83,16 +83,16 @@ type Config struct {
 func (c *Config) validate() error {
 	var faults []error
 	if c.Group == "" {
-		faults = append(faults, errors.New("Group is empty"))
+		faults = append(faults, errors.New("no Group is given"))
 	}
 	if c.Guarantee == ExactlyOnce && c.TransactionalID == "" {
-		faults = append(faults, errors.New("TransactionalID is empty: exactly-once needs one for each worker"))
+		faults = append(faults, errors.New("no TransactionalID is given: exactly-once needs one for each worker"))
 	}
 	if c.Guarantee > AtLeastOnce {
 		faults = append(faults, fmt.Errorf("Guarantee %d is unknown", c.Guarantee))
 	}
 	if c.Timeout < 0 || c.GenerationWait < 0 {
-		faults = append(faults, errors.New("Timeout and GenerationWait must not be negative"))
+		faults = append(faults, errors.New("negative Timeout or GenerationWait"))
 	}
 	if len(faults) > 0 {
 		return fmt.Errorf("exactlyonce: %w", errors.Join(faults...))

@@ -137,23 +137,23 @@ type Row struct {
 
 // Classes of errors, for what no row names.
 var (
-	anyTransport = errors.New("no answer (transport)")
-	anyRetriable = errors.New("any other retriable code")
-	anyOther     = errors.New("any other code")
-	anyClient    = errors.New("any other error")
+	errAnyTransport = errors.New("no answer (transport)")
+	errAnyRetriable = errors.New("any other retriable code")
+	errAnyOther     = errors.New("any other code")
+	errAnyClient    = errors.New("any other error")
 )
 
 // table is the only place that says what an error means. Rows of one request stand together; within a request the first
 // row that matches is taken, the classes last.
 var table = []Row{
-	{Request: ReqBegin, Err: anyClient, Meaning: Renew, Why: "the client's producer id failed before"},
+	{Request: ReqBegin, Err: errAnyClient, Meaning: Renew, Why: "the client's producer id failed before"},
 
 	{Request: ReqRegister, Err: kerr.ConcurrentTransactions, Meaning: Retry, Then: Skip, Why: "markers of the last transaction are not all written"},
 	{Request: ReqRegister, Err: kerr.InvalidProducerEpoch, Meaning: Renew, Fenced: true, Why: "ended by the broker, or fenced"},
 	{Request: ReqRegister, Err: kerr.ProducerFenced, Meaning: Renew, Fenced: true, Why: "the id was initialised elsewhere"},
 	{Request: ReqRegister, Err: kerr.InvalidProducerIDMapping, Meaning: Renew, Why: "the broker forgot the id"},
 	{Request: ReqRegister, Err: errEnded, Meaning: Skip, Why: "the commit or abort that follows deals with it"},
-	{Request: ReqRegister, Err: anyClient, Meaning: Skip, Why: "registering early only saves time; producing tells what is wrong"},
+	{Request: ReqRegister, Err: errAnyClient, Meaning: Skip, Why: "registering early only saves time; producing tells what is wrong"},
 
 	{Request: ReqProduce, Err: kerr.MessageTooLarge, Meaning: Reject, Why: "larger than max.message.bytes or than the client's batch"},
 	{Request: ReqProduce, Err: kerr.RecordListTooLarge, Meaning: Reject, Why: "larger than a segment of the topic"},
@@ -177,12 +177,12 @@ var table = []Row{
 	{Request: ReqProduce, Err: kerr.TransactionAbortable, Meaning: Replay, Why: "the broker asks for an abort"},
 	{Request: ReqProduce, Err: errStuck, Meaning: Renew, Why: "the flush took longer than the transaction may, or than two minutes at-least-once"},
 	{Request: ReqProduce, Err: errEnded, Meaning: Replay, Why: "no EndTxn was sent: not committed for sure"},
-	{Request: ReqProduce, Err: anyTransport, Meaning: Replay, Why: "no EndTxn was sent: not committed for sure"},
-	{Request: ReqProduce, Err: anyRetriable, Meaning: Replay, Why: "outlived the client's retries"},
-	{Request: ReqProduce, Err: anyOther, Meaning: Renew, Why: "the producer's state is in doubt"},
+	{Request: ReqProduce, Err: errAnyTransport, Meaning: Replay, Why: "no EndTxn was sent: not committed for sure"},
+	{Request: ReqProduce, Err: errAnyRetriable, Meaning: Replay, Why: "outlived the client's retries"},
+	{Request: ReqProduce, Err: errAnyOther, Meaning: Renew, Why: "the producer's state is in doubt"},
 
 	{Request: ReqStage, Err: errEnded, Meaning: Replay, Why: "no EndTxn was sent: not committed for sure"},
-	{Request: ReqStage, Err: anyClient, Meaning: Replay, Why: "no change left the process; the caller decides how often"},
+	{Request: ReqStage, Err: errAnyClient, Meaning: Replay, Why: "no change left the process; the caller decides how often"},
 
 	{Request: ReqAddOffsets, Err: kerr.ConcurrentTransactions, Meaning: Retry, Then: Replay, Why: "markers of the last transaction are not all written"},
 	{Request: ReqAddOffsets, Err: kerr.InvalidProducerEpoch, Meaning: Renew, Fenced: true, Why: "the broker ended the transaction on timeout, or fenced"},
@@ -193,9 +193,9 @@ var table = []Row{
 	{Request: ReqAddOffsets, Err: kerr.TransactionalIDAuthorizationFailed, Meaning: Fail, Why: "no right to the transactional id"},
 	{Request: ReqAddOffsets, Err: kerr.GroupAuthorizationFailed, Meaning: Fail, Why: "no right to the group"},
 	{Request: ReqAddOffsets, Err: errEnded, Meaning: Replay, Why: "no EndTxn was sent: not committed for sure"},
-	{Request: ReqAddOffsets, Err: anyTransport, Meaning: Replay, Why: "no EndTxn was sent: not committed for sure"},
-	{Request: ReqAddOffsets, Err: anyRetriable, Meaning: Retry, Then: Replay, Why: "the coordinator is loading or moving"},
-	{Request: ReqAddOffsets, Err: anyOther, Meaning: Renew, Why: "the producer's state is in doubt"},
+	{Request: ReqAddOffsets, Err: errAnyTransport, Meaning: Replay, Why: "no EndTxn was sent: not committed for sure"},
+	{Request: ReqAddOffsets, Err: errAnyRetriable, Meaning: Retry, Then: Replay, Why: "the coordinator is loading or moving"},
+	{Request: ReqAddOffsets, Err: errAnyOther, Meaning: Renew, Why: "the producer's state is in doubt"},
 
 	{Request: ReqTxnOffsetCommit, Err: kerr.ConcurrentTransactions, Meaning: Retry, Then: Replay, Why: "markers of the last transaction are not all written"},
 	{Request: ReqTxnOffsetCommit, Err: kerr.IllegalGeneration, Meaning: Await, Then: Refuse, Why: "a rebalance is over at the broker and not yet at the client"},
@@ -219,9 +219,9 @@ var table = []Row{
 	{Request: ReqTxnOffsetCommit, Err: kerr.UnknownTopicID, Meaning: Retry, Then: Fail, Why: "the input topic was deleted or made anew"},
 	{Request: ReqTxnOffsetCommit, Err: errProducerMoved, Meaning: Renew, Why: "the first part of the transaction is aborted already"},
 	{Request: ReqTxnOffsetCommit, Err: errEnded, Meaning: Replay, Why: "no EndTxn was sent: not committed for sure"},
-	{Request: ReqTxnOffsetCommit, Err: anyTransport, Meaning: Replay, Why: "no EndTxn was sent: not committed for sure"},
-	{Request: ReqTxnOffsetCommit, Err: anyRetriable, Meaning: Retry, Then: Replay, Why: "the coordinator is loading or moving"},
-	{Request: ReqTxnOffsetCommit, Err: anyOther, Meaning: Renew, Why: "the producer's state is in doubt"},
+	{Request: ReqTxnOffsetCommit, Err: errAnyTransport, Meaning: Replay, Why: "no EndTxn was sent: not committed for sure"},
+	{Request: ReqTxnOffsetCommit, Err: errAnyRetriable, Meaning: Retry, Then: Replay, Why: "the coordinator is loading or moving"},
+	{Request: ReqTxnOffsetCommit, Err: errAnyOther, Meaning: Renew, Why: "the producer's state is in doubt"},
 
 	{Request: ReqOffsetCommit, Err: kerr.IllegalGeneration, Meaning: Await, Then: Refuse, Why: "a rebalance is over at the broker and not yet at the client"},
 	{Request: ReqOffsetCommit, Err: kerr.StaleMemberEpoch, Meaning: Await, Then: Refuse, Why: "the member's epoch moved at the broker first"},
@@ -237,53 +237,53 @@ var table = []Row{
 	{Request: ReqOffsetCommit, Err: kerr.UnknownTopicOrPartition, Meaning: Retry, Then: Fail, Why: "the input topic is gone"},
 	{Request: ReqOffsetCommit, Err: kerr.UnknownTopicID, Meaning: Retry, Then: Fail, Why: "the input topic was deleted or made anew"},
 	{Request: ReqOffsetCommit, Err: errEnded, Meaning: Replay, Why: "offsets alone may be committed or not: a replay does no harm"},
-	{Request: ReqOffsetCommit, Err: anyTransport, Meaning: Retry, Then: Replay, Why: "sending the same offsets twice does no harm"},
-	{Request: ReqOffsetCommit, Err: anyRetriable, Meaning: Retry, Then: Replay, Why: "the coordinator is loading or moving"},
+	{Request: ReqOffsetCommit, Err: errAnyTransport, Meaning: Retry, Then: Replay, Why: "sending the same offsets twice does no harm"},
+	{Request: ReqOffsetCommit, Err: errAnyRetriable, Meaning: Retry, Then: Replay, Why: "the coordinator is loading or moving"},
 	{Request: ReqOffsetCommit, Err: kerr.UnknownServerError, Meaning: Retry, Then: Replay, Why: "the broker does not say"},
-	{Request: ReqOffsetCommit, Err: anyOther, Meaning: Fail, Why: "nothing that is known to pass"},
+	{Request: ReqOffsetCommit, Err: errAnyOther, Meaning: Fail, Why: "nothing that is known to pass"},
 
 	{Request: ReqEndCommit, Err: kerr.OperationNotAttempted, Meaning: Renew, Why: "the producer id failed; no EndTxn was sent"},
 	{Request: ReqEndCommit, Err: kerr.ProducerFenced, Meaning: Unknown, Fenced: true, Why: "initialised elsewhere, before or after an EndTxn whose answer was lost"},
 	{Request: ReqEndCommit, Err: kerr.InvalidProducerEpoch, Meaning: Unknown, Fenced: true, Why: "ended by the broker or fenced, before or after an EndTxn whose answer was lost"},
 	{Request: ReqEndCommit, Err: kerr.InvalidTxnState, Meaning: Unknown, Why: "the broker ended the transaction before"},
-	{Request: ReqEndCommit, Err: anyClient, Meaning: Unknown, Why: "a failed EndTxn is not an abort"},
+	{Request: ReqEndCommit, Err: errAnyClient, Meaning: Unknown, Why: "a failed EndTxn is not an abort"},
 
 	{Request: ReqEndAbort, Err: kerr.ProducerFenced, Meaning: Renew, Fenced: true, Why: "the id was initialised elsewhere"},
 	{Request: ReqEndAbort, Err: kerr.InvalidProducerEpoch, Meaning: Renew, Fenced: true, Why: "the broker ended the transaction on timeout, or fenced"},
-	{Request: ReqEndAbort, Err: anyClient, Meaning: Renew, Why: "a new client for the same id aborts what is open"},
+	{Request: ReqEndAbort, Err: errAnyClient, Meaning: Renew, Why: "a new client for the same id aborts what is open"},
 
 	{Request: ReqInitProducerID, Err: kerr.ConcurrentTransactions, Meaning: Retry, Then: Retry, Why: "the last transaction is being ended"},
 	{Request: ReqInitProducerID, Err: kerr.ProducerFenced, Meaning: Retry, Then: Retry, Why: "two initialisations at once"},
 	{Request: ReqInitProducerID, Err: kerr.InvalidProducerEpoch, Meaning: Retry, Then: Retry, Why: "two initialisations at once"},
 	{Request: ReqInitProducerID, Err: errOptions, Meaning: Fail, Why: "the options given for the client contradict each other"},
 	{Request: ReqInitProducerID, Err: errEnded, Meaning: Abandon, Why: "what is open ends by its timeout or by the next start"},
-	{Request: ReqInitProducerID, Err: anyTransport, Meaning: Retry, Then: Retry, Why: "its coordinator is down"},
-	{Request: ReqInitProducerID, Err: anyRetriable, Meaning: Retry, Then: Retry, Why: "its coordinator is loading or moving"},
+	{Request: ReqInitProducerID, Err: errAnyTransport, Meaning: Retry, Then: Retry, Why: "its coordinator is down"},
+	{Request: ReqInitProducerID, Err: errAnyRetriable, Meaning: Retry, Then: Retry, Why: "its coordinator is loading or moving"},
 	{Request: ReqInitProducerID, Err: kerr.InvalidTransactionTimeout, Meaning: Fail, Why: "the transaction timeout is over the broker's transaction.max.timeout.ms"},
 	{Request: ReqInitProducerID, Err: kerr.TransactionalIDAuthorizationFailed, Meaning: Fail, Why: "no right to the transactional id"},
 	{Request: ReqInitProducerID, Err: kerr.ClusterAuthorizationFailed, Meaning: Fail, Why: "no right to produce idempotently"},
 	{Request: ReqInitProducerID, Err: kerr.UnknownServerError, Meaning: Retry, Then: Fail, Why: "the broker does not say"},
-	{Request: ReqInitProducerID, Err: anyOther, Meaning: Fail, Why: "nothing that is known to pass"},
+	{Request: ReqInitProducerID, Err: errAnyOther, Meaning: Fail, Why: "nothing that is known to pass"},
 
 	{Request: ReqOffsetFetch, Err: kerr.UnstableOffsetCommit, Meaning: Retry, Then: Retry, Why: "a transaction holds this offset; fence its owner after a while"},
 	{Request: ReqOffsetFetch, Err: kerr.UnknownTopicOrPartition, Meaning: Retry, Then: Fail, Why: "the input topic is gone"},
 	{Request: ReqOffsetFetch, Err: kerr.UnknownTopicID, Meaning: Retry, Then: Fail, Why: "the input topic was deleted or made anew"},
 	{Request: ReqOffsetFetch, Err: kerr.GroupIDNotFound, Meaning: Skip, Why: "there is no such group: nothing is committed"},
 	{Request: ReqOffsetFetch, Err: errEnded, Meaning: Abandon, Why: "no answer is not an abort"},
-	{Request: ReqOffsetFetch, Err: anyTransport, Meaning: Retry, Then: Retry, Why: "no answer is not an abort"},
-	{Request: ReqOffsetFetch, Err: anyRetriable, Meaning: Retry, Then: Retry, Why: "the coordinator is loading or moving"},
+	{Request: ReqOffsetFetch, Err: errAnyTransport, Meaning: Retry, Then: Retry, Why: "no answer is not an abort"},
+	{Request: ReqOffsetFetch, Err: errAnyRetriable, Meaning: Retry, Then: Retry, Why: "the coordinator is loading or moving"},
 	{Request: ReqOffsetFetch, Err: kerr.GroupAuthorizationFailed, Meaning: Fail, Why: "no right to the group"},
 	{Request: ReqOffsetFetch, Err: kerr.TopicAuthorizationFailed, Meaning: Fail, Why: "no right to read the input topic"},
 	{Request: ReqOffsetFetch, Err: kerr.UnknownServerError, Meaning: Retry, Then: Fail, Why: "the broker does not say"},
-	{Request: ReqOffsetFetch, Err: anyOther, Meaning: Fail, Why: "nothing that is known to pass"},
+	{Request: ReqOffsetFetch, Err: errAnyOther, Meaning: Fail, Why: "nothing that is known to pass"},
 
 	{Request: ReqFence, Err: kerr.ConcurrentTransactions, Meaning: Retry, Then: Fail, Why: "the abort it caused is under way"},
 	{Request: ReqFence, Err: kerr.InvalidProducerEpoch, Meaning: Skip, Why: "somebody else fenced it"},
 	{Request: ReqFence, Err: kerr.ProducerFenced, Meaning: Skip, Why: "somebody else fenced it"},
 	{Request: ReqFence, Err: errEnded, Meaning: Abandon, Why: "the caller stopped"},
-	{Request: ReqFence, Err: anyTransport, Meaning: Retry, Then: Fail, Why: "its coordinator is down"},
-	{Request: ReqFence, Err: anyRetriable, Meaning: Retry, Then: Fail, Why: "its coordinator is loading or moving"},
-	{Request: ReqFence, Err: anyOther, Meaning: Fail, Why: "no right to the transactional id, for one"},
+	{Request: ReqFence, Err: errAnyTransport, Meaning: Retry, Then: Fail, Why: "its coordinator is down"},
+	{Request: ReqFence, Err: errAnyRetriable, Meaning: Retry, Then: Fail, Why: "its coordinator is loading or moving"},
+	{Request: ReqFence, Err: errAnyOther, Meaning: Fail, Why: "no right to the transactional id, for one"},
 }
 
 // Classify finds the row of the table for an error of a request. Every error has one.
@@ -298,13 +298,13 @@ func Classify(req Request, err error) Row {
 		switch want := row.Err; want {
 		case errEnded:
 			match = ended
-		case anyTransport:
+		case errAnyTransport:
 			match = !isCode
-		case anyRetriable:
+		case errAnyRetriable:
 			match = isCode && ke.Retriable
-		case anyOther:
+		case errAnyOther:
 			match = isCode
-		case anyClient:
+		case errAnyClient:
 			match = true
 		case errProducerMoved, errOptions, errStuck:
 			match = errors.Is(err, want)

@@ -440,7 +440,7 @@ func (m *machine) failed(ev event) action {
 		m.then, m.state, m.out.Err = row.Then, awaiting, ev.err
 		return action{kind: actAwait}
 	}
-	if row.Meaning == Replay && (row.Err == anyTransport || row.Err == errEnded) && m.guarantee == ExactlyOnce && !m.implicit && m.txn != txnNone {
+	if row.Meaning == Replay && (row.Err == errAnyTransport || row.Err == errEnded) && m.guarantee == ExactlyOnce && !m.implicit && m.txn != txnNone {
 		// Before transaction.version 2 an abort does not move the epoch on: a request that is still under way could
 		// join the next transaction. A new client fences it.
 		row.Meaning = Renew

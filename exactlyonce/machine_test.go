@@ -185,11 +185,11 @@ func describe(m *machine, a action) string {
 // sample makes an error that the row stands for.
 func sample(row Row) error {
 	switch row.Err {
-	case anyTransport, anyClient:
+	case errAnyTransport, errAnyClient:
 		return errors.New("EOF")
-	case anyRetriable:
+	case errAnyRetriable:
 		return kerr.NetworkException
-	case anyOther:
+	case errAnyOther:
 		return kerr.UnsupportedVersion
 	}
 	return fmt.Errorf("while asking: %w", row.Err)

@@ -15,7 +15,7 @@ var (
 	finite  = store.FiniteKeys(10)
 	counts  = store.NewKeyValue("counts", serde.String(), serde.Int64(), finite)
 	texts   = store.NewKeyValue("texts", serde.String(), serde.String(), finite)
-	strange = errors.New("strange value")
+	errStrange = errors.New("errStrange value")
 )
 
 func TestPutGet(t *testing.T) {
@@ -168,7 +168,7 @@ func TestModify(t *testing.T) {
 func TestWhatCannotBeEncoded(t *testing.T) {
 	h := store.NewKeyValue("picky", serde.String(), serde.Func(func(dst []byte, v string) ([]byte, error) {
 		if v == "?" {
-			return dst, strange
+			return dst, errStrange
 		}
 		return append(dst, v...), nil
 	}, func(src []byte) (string, error) { return string(src), nil }), finite)
@@ -180,7 +180,7 @@ func TestWhatCannotBeEncoded(t *testing.T) {
 		func() { w.kv.Put(strings.Repeat("k", state.MaxKey+1), "v") },
 	} {
 		failed, ok := caught(f).(state.Failed)
-		if !ok || failed.Store != "picky" || !errors.Is(failed, strange) && !errors.Is(failed, state.ErrTooLarge) {
+		if !ok || failed.Store != "picky" || !errors.Is(failed, errStrange) && !errors.Is(failed, state.ErrTooLarge) {
 			t.Errorf("panic %v", failed)
 		}
 	}

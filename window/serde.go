@@ -70,7 +70,7 @@ func SessionKeySerde[K comparable](key serde.Serde[K]) serde.Serde[Key[K]] {
 	if key == nil {
 		return nil
 	}
-	return sessionKeys[K]{key: key}
+	return sessionKeys[K]{span.SessionTail{}, key}
 }
 
 type sessionKeys[K comparable] struct {

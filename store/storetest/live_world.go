@@ -118,14 +118,6 @@ func (w *liveWorld[K, V]) bytes(v V) []byte {
 	return b
 }
 
-func (w *liveWorld[K, V]) value(b string) (v V) {
-	v, err := w.values.serde.Decode([]byte(b))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return v
-}
-
 func (w *liveWorld[K, V]) gone(r modelRow) bool { return w.ttl > 0 && w.stream >= r.at+w.ttl }
 
 // get is what a read should find.
