@@ -12,9 +12,9 @@ import (
 )
 
 var (
-	finite  = store.FiniteKeys(10)
-	counts  = store.NewKeyValue("counts", serde.String(), serde.Int64(), finite)
-	texts   = store.NewKeyValue("texts", serde.String(), serde.String(), finite)
+	finite     = store.FiniteKeys(10)
+	counts     = store.NewKeyValue("counts", serde.String(), serde.Int64(), finite)
+	texts      = store.NewKeyValue("texts", serde.String(), serde.String(), finite)
 	errStrange = errors.New("errStrange value")
 )
 
