@@ -15,7 +15,7 @@ var (
 	finite     = store.FiniteKeys(10)
 	counts     = store.NewKeyValue("counts", serde.String(), serde.Int64(), finite)
 	texts      = store.NewKeyValue("texts", serde.String(), serde.String(), finite)
-	errStrange = errors.New("errStrange value")
+	errStrange = errors.New("strange value")
 )
 
 func TestPutGet(t *testing.T) {
