@@ -169,12 +169,13 @@ func TestOutputThatCannotBeRead(t *testing.T) {
 	bad := w.airport(t, "SFO", Delay{})
 	bad.Value = []byte("late")
 	w.commit(t, kgo.TryCommit, bad)
-	if err := w.follow(t).ToEnd(t.Context()); err == nil || !strings.Contains(err.Error(), "test-airport-delays") {
+	out := w.follow(t)
+	if err := out.ToEnd(t.Context()); err == nil || !strings.Contains(err.Error(), "test-airport-delays") {
 		t.Errorf("error %v, want one that names the topic", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := w.follow(t).ToEnd(ctx); err == nil {
+	if err := out.ToEnd(ctx); err == nil {
 		t.Error("a reader that was told to stop has read to the end")
 	}
 }
