@@ -140,17 +140,16 @@ func (t *task) committed() error {
 			t.next[slot], t.staged[slot] = r.Offset+1, nil
 		}
 	}
-	cuts := t.Cuts(nil)
 	for slot, d := range t.sub.Stores {
 		for i, in := range t.sub.Inputs {
 			if d.Source != "" && in.Full(t.worker.in.c.Application) == d.Source {
-				t.next[slot] = cuts[i].Next
+				t.next[slot] = t.Next(i)
 			}
 		}
 	}
 	for _, i := range t.parts {
 		if t.sub.Inputs[i].Repartition {
-			t.worker.in.purger.committed(t.input(i), t.key.Partition, cuts[i].Next)
+			t.worker.in.purger.committed(t.input(i), t.key.Partition, t.Next(i))
 		}
 	}
 	return t.Committed()

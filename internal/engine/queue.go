@@ -81,6 +81,9 @@ func (t *Task) BufferedBytes(input int) int { return t.queues[input].bytes }
 // Buffered is the number of records of an input that wait to be processed.
 func (t *Task) Buffered(input int) int { return t.queues[input].len() }
 
+// Next is the offset that a commit takes an input to: behind all that was processed.
+func (t *Task) Next(input int) int64 { return t.queues[input].next }
+
 // Position is the offset from which an input's next fetch goes on.
 func (t *Task) Position(input int) int64 { return t.queues[input].position }
 
