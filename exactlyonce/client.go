@@ -66,7 +66,7 @@ func (d *Driver) reopen(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errOptions, err)
 	}
-	d.cl = cl
+	d.cl, d.loaded = cl, loaded{}
 	if d.cfg.Guarantee == AtLeastOnce {
 		return nil
 	}

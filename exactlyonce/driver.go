@@ -168,6 +168,7 @@ type Driver struct {
 	sends    *sends
 	promise  func(*kgo.Record, error) // sends.done, made once for a transaction
 	produced int64
+	loaded   loaded
 	stamp    uint64 // number of the last transaction that carried offsets; starts at random
 	identity Identity
 	sent     []Offset // the offsets of this cycle, as they were sent
@@ -239,6 +240,7 @@ func (d *Driver) Produce(ctx context.Context, r *kgo.Record) {
 		return
 	}
 	d.produced++
+	d.loaded.note(r.Topic)
 	d.cl.Produce(ctx, r, d.promise)
 }
 

@@ -200,6 +200,7 @@ func (d *Driver) await(ctx context.Context) event {
 func (d *Driver) end(ctx context.Context, req Request, try kgo.TransactionEndTry) event {
 	stop := d.watch(ctx)
 	defer stop()
+	d.loaded.settle(func(topic string) int32 { leader, _, _ := d.cl.PartitionLeader(topic, 0); return leader })
 	if err := d.cl.EndTransaction(context.WithoutCancel(ctx), try); err != nil {
 		return failed(req, err)
 	}
