@@ -65,34 +65,27 @@ func (d *Driver) commitTxnOffsets(ctx context.Context) error {
 	if d.cfg.InstanceID != "" {
 		req.InstanceID = &d.cfg.InstanceID
 	}
-	at := make(map[string]int)
-	for i := range d.sent {
-		o := &d.sent[i]
-		p := kmsg.NewTxnOffsetCommitRequestTopicPartition()
-		p.Partition, p.Offset, p.LeaderEpoch, p.Metadata = o.Partition, o.Next, o.LeaderEpoch, &o.Metadata
-		n, known := at[o.Topic]
-		if !known {
-			t := kmsg.NewTxnOffsetCommitRequestTopic()
-			t.Topic, t.TopicID = o.Topic, d.topicID(o.Topic)
-			n = len(req.Topics)
-			at[o.Topic] = n
-			req.Topics = append(req.Topics, t)
+	for _, in := range d.byTopic() {
+		t := kmsg.NewTxnOffsetCommitRequestTopic()
+		t.Topic, t.TopicID = in[0].Topic, d.topicID(in[0].Topic)
+		for _, o := range in {
+			p := kmsg.NewTxnOffsetCommitRequestTopicPartition()
+			p.Partition, p.Offset, p.LeaderEpoch, p.Metadata = o.Partition, o.Next, o.LeaderEpoch, &o.Metadata
+			t.Partitions = append(t.Partitions, p)
 		}
-		req.Topics[n].Partitions = append(req.Topics[n].Partitions, p)
+		req.Topics = append(req.Topics, t)
 	}
 	resp, err := req.RequestWith(ctx, d.cl)
 	if err != nil {
 		return fmt.Errorf("committing offsets in the transaction: %w", err)
 	}
 	var first worst
-	answered := 0
 	for _, t := range resp.Topics {
 		for _, p := range t.Partitions {
-			answered++
 			first.add(d.topicName(t.Topic, t.TopicID), p.Partition, p.ErrorCode)
 		}
 	}
-	return first.complete("committing the offset in the transaction", answered, len(d.sent))
+	return first.complete("committing the offset in the transaction", len(d.sent))
 }
 
 func (d *Driver) commitOffsets(ctx context.Context) error {
@@ -101,34 +94,44 @@ func (d *Driver) commitOffsets(ctx context.Context) error {
 	if d.cfg.InstanceID != "" {
 		req.InstanceID = &d.cfg.InstanceID
 	}
-	at := make(map[string]int)
-	for i := range d.sent {
-		o := &d.sent[i]
-		p := kmsg.NewOffsetCommitRequestTopicPartition()
-		p.Partition, p.Offset, p.LeaderEpoch, p.Metadata = o.Partition, o.Next, o.LeaderEpoch, &o.Metadata
-		n, known := at[o.Topic]
-		if !known {
-			t := kmsg.NewOffsetCommitRequestTopic()
-			t.Topic, t.TopicID = o.Topic, d.topicID(o.Topic)
-			n = len(req.Topics)
-			at[o.Topic] = n
-			req.Topics = append(req.Topics, t)
+	for _, in := range d.byTopic() {
+		t := kmsg.NewOffsetCommitRequestTopic()
+		t.Topic, t.TopicID = in[0].Topic, d.topicID(in[0].Topic)
+		for _, o := range in {
+			p := kmsg.NewOffsetCommitRequestTopicPartition()
+			p.Partition, p.Offset, p.LeaderEpoch, p.Metadata = o.Partition, o.Next, o.LeaderEpoch, &o.Metadata
+			t.Partitions = append(t.Partitions, p)
 		}
-		req.Topics[n].Partitions = append(req.Topics[n].Partitions, p)
+		req.Topics = append(req.Topics, t)
 	}
 	resp, err := req.RequestWith(ctx, d.cl)
 	if err != nil {
 		return fmt.Errorf("committing offsets: %w", err)
 	}
 	var first worst
-	answered := 0
 	for _, t := range resp.Topics {
 		for _, p := range t.Partitions {
-			answered++
 			first.add(d.topicName(t.Topic, t.TopicID), p.Partition, p.ErrorCode)
 		}
 	}
-	return first.complete("committing the offset", answered, len(d.sent))
+	return first.complete("committing the offset", len(d.sent))
+}
+
+// byTopic groups the offsets of this cycle as requests list them, topics in the order of their first offset.
+func (d *Driver) byTopic() [][]*Offset {
+	var groups [][]*Offset
+	at := make(map[string]int)
+	for i := range d.sent {
+		o := &d.sent[i]
+		n, known := at[o.Topic]
+		if !known {
+			n = len(groups)
+			at[o.Topic] = n
+			groups = append(groups, nil)
+		}
+		groups[n] = append(groups[n], o)
+	}
+	return groups
 }
 
 func (d *Driver) topicID(topic string) (id [16]byte) {
@@ -156,9 +159,11 @@ type worst struct {
 	code      *kerr.Error
 	topic     string
 	partition int32
+	answered  int // partitions
 }
 
 func (w *worst) add(topic string, partition int32, code int16) {
+	w.answered++
 	e, _ := kerr.ErrorForCode(code).(*kerr.Error)
 	if e == nil || w.code != nil && (!passing(w.code) || passing(e)) {
 		return
@@ -177,9 +182,9 @@ func (w *worst) err(doing string) error {
 }
 
 // complete is err, and an error where the broker left partitions out of its answer.
-func (w *worst) complete(doing string, answered, asked int) error {
-	if w.code == nil && answered < asked {
-		return fmt.Errorf("%s: the broker answered for %d of %d partitions", doing, answered, asked)
+func (w *worst) complete(doing string, asked int) error {
+	if w.code == nil && w.answered < asked {
+		return fmt.Errorf("%s: the broker answered for %d of %d partitions", doing, w.answered, asked)
 	}
 	return w.err(doing)
 }
