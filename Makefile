@@ -39,9 +39,9 @@ demo: ## the flights job with an embedded broker (KAFKA=host:port: on that clust
 parity: ## Kafka Streams' test vectors, passed/total by family (KOLK_PARITY=dir: other vectors)
 	@cd integration && go run ./cmd/parity
 
-bench: ## kolk, Kafka Streams and a raw loop side by side on one real broker (ARGS= for its flags, ARGS=-h lists them)
+bench: ## kolk, Kafka Streams and a raw loop on one real broker: SCENARIO=count,window,join N=2000000 records RUNS=3 (ARGS=-h: more)
 	@.ci/tools java javac mvn
-	@cd integration && go run ./cmd/bench $(ARGS)
+	@cd integration && go run ./cmd/bench $(if $(SCENARIO),-scenarios '$(SCENARIO)') $(if $(N),-records $(N)) $(if $(RUNS),-runs $(RUNS)) $(ARGS)
 
 contender: ## build kolk's program for the benchmark at OUT=path
 	@cd integration && go build -o '$(abspath $(OUT))' ./cmd/contender

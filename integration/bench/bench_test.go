@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kolkstreams/kolk/integration/contract"
 	"github.com/kolkstreams/kolk/integration/kafka"
@@ -54,6 +55,41 @@ func TestSession(t *testing.T) {
 		}
 		if r.Scenario == Restore && r.Records < int64(o.Input.Keys) {
 			t.Errorf("%d of %d keys restored", r.Records, o.Input.Keys)
+		}
+	}
+}
+
+// kolk gives the right results in every scenario that it has, small: a record every 100 ms, so that windows close and late records come.
+func TestKolk(t *testing.T) {
+	o := options([]string{Kolk}, []string{Count, CountCached, Window, Join})
+	o.Guarantees, o.Input.Step, o.Progress = []string{contract.ExactlyOnce}, 100*time.Millisecond, t.Output()
+	s, err := newSession(kafka.Shared(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	contenders, err := build(t.Context(), t.TempDir(), o.Contenders, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range o.Scenarios {
+		if err := s.scenario(t.Context(), name, contenders); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if wrong := s.report.Wrong(); len(wrong) > 0 {
+		t.Errorf("wrong: %v", wrong)
+	}
+	if n := len(s.report.Results); n != len(o.Scenarios) {
+		t.Errorf("%d results, want one for each scenario", n)
+	}
+	for _, r := range s.report.Results {
+		if r.Scenario == Window && (r.OutRecords == 0 || r.OutRecords >= int64(o.Input.Records)) {
+			t.Errorf("%d of %d records counted, want less, as some are late", r.OutRecords, o.Input.Records)
 		}
 	}
 }

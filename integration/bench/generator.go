@@ -9,9 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// The shape of event time: a record per step, out of order by up to jitter. In the window scenario one in lateOne is so late that its window has closed.
+// The shape of event time: a record per Input.Step, out of order by up to jitter. In the window scenario one in lateOne is so late that its window has closed.
 const (
-	step      = time.Millisecond
 	jitter    = 5 * time.Second
 	lateOne   = 1000
 	lateBy    = 2 * time.Minute
@@ -76,7 +75,7 @@ func (g *generator) add(topic string, key int, n uint64, at time.Time) {
 func (g *generator) stream(topic string, records int, first uint64, late bool, each func(key int, n uint64, at time.Time)) {
 	for i := range records {
 		key, n := g.key(i), first+uint64(i)
-		at := g.in.Base.Add(time.Duration(i)*step - time.Duration(g.rnd.Int64N(int64(jitter)))).Truncate(time.Millisecond)
+		at := g.in.Base.Add(time.Duration(i)*g.in.Step - time.Duration(g.rnd.Int64N(int64(jitter)))).Truncate(time.Millisecond)
 		if late && g.rnd.IntN(lateOne) == 0 {
 			at = at.Add(-lateBy)
 		}

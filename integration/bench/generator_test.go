@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-var testInput = Input{Records: 20_000, Keys: 50, Dist: Uniform, Seed: 7, Partitions: 3, Base: time.UnixMilli(1_700_000_000_000)}
+var testInput = Input{Records: 20_000, Keys: 50, Dist: Uniform, Seed: 7, Partitions: 3, Base: time.UnixMilli(1_700_000_000_000), Step: time.Millisecond}
 
 func TestSameInputSameRecords(t *testing.T) {
 	a, b := newGenerator(testInput), newGenerator(testInput)
@@ -99,6 +99,7 @@ func TestValidate(t *testing.T) {
 		"partitions":   func(in *Input) { in.Partitions = 0 },
 		"records":      func(in *Input) { in.Records = -1 },
 		"distribution": func(in *Input) { in.Dist = "even" },
+		"step":         func(in *Input) { in.Step = 0 },
 		"each":         func(in *Input) { in.Dist = Each },
 	} {
 		in := testInput

@@ -20,12 +20,13 @@ const (
 
 // Input describes what is processed. Equal inputs give equal bytes.
 type Input struct {
-	Records    int       `json:"records"` // of both sides of a join together; a table's records come on top
-	Keys       int       `json:"keys"`    // different ones
-	Dist       string    `json:"dist"`    // Uniform, Zipf or Each
-	Seed       uint64    `json:"seed"`
-	Partitions int       `json:"partitions"` // of every topic
-	Base       time.Time `json:"base"`       // event time of the first record
+	Records    int           `json:"records"` // of both sides of a join together; a table's records come on top
+	Keys       int           `json:"keys"`    // different ones
+	Dist       string        `json:"dist"`    // Uniform, Zipf or Each
+	Seed       uint64        `json:"seed"`
+	Partitions int           `json:"partitions"` // of every topic
+	Base       time.Time     `json:"base"`       // event time of the first record
+	Step       time.Duration `json:"step"`       // event time from one record to the next
 }
 
 // validate reports all faults.
@@ -33,6 +34,9 @@ func (in Input) validate() error {
 	var faults []error
 	if in.Records < 0 || in.Keys < 2 || in.Partitions < 1 {
 		faults = append(faults, fmt.Errorf("%d records, %d keys, %d partitions: want at least 0, 2 and 1", in.Records, in.Keys, in.Partitions))
+	}
+	if in.Step <= 0 {
+		faults = append(faults, fmt.Errorf("%v of event time from one record to the next: want more than nothing", in.Step))
 	}
 	switch in.Dist {
 	case Uniform, Zipf:

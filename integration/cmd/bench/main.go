@@ -1,6 +1,6 @@
 // Command bench runs kolk, Kafka Streams and a plain Go loop side by side on one real Kafka broker. Package bench says what is measured; -h lists the flags.
 //
-//	go run ./cmd/bench                                           # count, exactly-once
+//	go run ./cmd/bench                                           # count, window and join, exactly-once
 //	go run ./cmd/bench -scenarios window,join,ssjoin -runs 5
 //	go run ./cmd/bench -scenarios restore -dist each -records 5000000 -keys 5000000
 //	go run ./cmd/bench -with other="/path/to/contender --flag"   # any program that follows the contract
@@ -35,7 +35,7 @@ func main() {
 func run(ctx context.Context) error {
 	o := bench.Options{
 		Contenders: []string{bench.Kolk, bench.Streams, bench.RawChangelog},
-		Scenarios:  []string{bench.Count},
+		Scenarios:  []string{bench.Count, bench.Window, bench.Join},
 		Guarantees: []string{contract.ExactlyOnce},
 		Progress:   os.Stderr,
 	}
@@ -54,6 +54,7 @@ func run(ctx context.Context) error {
 	flag.IntVar(&o.Input.Keys, "keys", 100_000, "different keys")
 	flag.StringVar(&o.Input.Dist, "dist", bench.Uniform, "of keys: uniform, zipf (1.1), each (every key once)")
 	flag.IntVar(&o.Input.Partitions, "partitions", 4, "partitions of every topic")
+	flag.DurationVar(&o.Input.Step, "step", time.Millisecond, "event `time` from one record to the next")
 	flag.Uint64Var(&o.Input.Seed, "seed", 1, "of the input")
 	// Brokers delete windowed changelogs that are a day old by event time.
 	o.Input.Base = time.Now().Add(-2 * time.Hour).Truncate(time.Hour).UTC()
