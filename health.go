@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kolkstreams/kolk/changelog"
+	"github.com/kolkstreams/kolk/internal/engine"
 )
 
 // State is where an App stands.
@@ -71,6 +72,19 @@ type TaskHealth struct {
 	Restores   []RestoreProgress // one per store that is or was read back, since the task was assigned
 	Stores     []StoreHealth
 	Dropped    map[string]int64 // dropped records by reason, since the task was assigned
+	Misplaced  []Misplaced      // inputs with keys that lie in the wrong partition
+}
+
+// Misplaced is an input with keys that lie in another partition than its partitioner gives them: Java's hash, or the topic's PartitionedBy. They meet neither the rows of a
+// join nor the other records of their key. A sample of the keys of every input of a task with state or a join is checked: its first records and then one in about a hundred. Null keys, and topics
+// that kolk itself writes, are not. A notice says what to do.
+type Misplaced struct {
+	Topic              string
+	Sampled, Elsewhere int64 // keys that were looked at, and of these those in a wrong partition, since the task was assigned
+	Partition          int32 // where the first of these lies
+	Offset             int64
+	Key                string // that key, as text
+	Wanted             int32  // where it belongs
 }
 
 // StoreHealth is one store's size and bound.
@@ -112,6 +126,7 @@ type status struct {
 	assigned bool // the group has spoken
 	tasks    map[string]*taskStatus
 	notices  map[string]Notice // by subject
+	told     map[string]bool   // topics whose keys were reported to lie elsewhere
 	commits  int64
 	records  int64
 }
@@ -119,6 +134,7 @@ type status struct {
 type taskStatus struct {
 	TaskHealth
 	restores []*storeProgress
+	places   []engine.Placement
 }
 
 type storeProgress struct {
@@ -137,7 +153,7 @@ func (s *storeProgress) read() RestoreProgress {
 }
 
 func newStatus(hooks *Hooks, log *slog.Logger) *status {
-	return &status{hooks: hooks, log: log, changed: make(chan struct{}), since: time.Now(), tasks: make(map[string]*taskStatus), notices: make(map[string]Notice)}
+	return &status{hooks: hooks, log: log, changed: make(chan struct{}), since: time.Now(), tasks: make(map[string]*taskStatus), notices: make(map[string]Notice), told: make(map[string]bool)}
 }
 
 // touch tells those who wait; the lock is held.
@@ -235,14 +251,48 @@ func (s *status) restoring(task, store string) *storeProgress {
 	return p
 }
 
-// report takes over what a worker knows of a task.
-func (s *status) report(h TaskHealth) {
+// report takes over what a worker knows of a task. places are what is known of where its inputs' keys lie.
+func (s *status) report(h TaskHealth, places []engine.Placement) {
+	var news []engine.Placement
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if t := s.tasks[h.Task]; t != nil {
 		h.State, h.Worker = t.State, t.Worker
-		t.TaskHealth = h
+		for _, p := range places {
+			if p.Elsewhere == 0 {
+				continue
+			}
+			e := p.Example
+			h.Misplaced = append(h.Misplaced, Misplaced{Topic: p.Topic, Sampled: p.Sampled, Elsewhere: p.Elsewhere, Partition: e.Partition, Offset: e.Offset, Key: e.Key, Wanted: e.Wanted})
+			if !s.told[p.Topic] {
+				s.told[p.Topic] = true
+				news = append(news, p)
+			}
+		}
+		t.TaskHealth, t.places = h, places
 	}
+	s.mu.Unlock()
+	for _, p := range news { // without the key: keys are not logged
+		s.log.Warn("keys lie in other partitions than they belong to; see the notice in Health", "topic", p.Topic, "partition", p.Example.Partition, "offset", p.Example.Offset, "belongs to", p.Example.Wanted, "remedy", p.Remedy())
+	}
+}
+
+// misplaced are notices of topics with keys that lie elsewhere, over all tasks; the lock is held.
+func (s *status) misplaced() (out []Notice) {
+	topics := make(map[string]engine.Placement)
+	for _, id := range slices.Sorted(maps.Keys(s.tasks)) {
+		for _, p := range s.tasks[id].places {
+			if sum, ok := topics[p.Topic]; ok {
+				p = sum.Add(p)
+			}
+			topics[p.Topic] = p
+		}
+	}
+	for _, topic := range slices.Sorted(maps.Keys(topics)) {
+		if p := topics[topic]; p.Elsewhere > 0 {
+			out = append(out, Notice{Subject: "topic " + topic, Problem: p.Problem(), Remedy: p.Remedy()})
+		}
+	}
+	return out
 }
 
 func (s *status) count(commits, records int64) {
@@ -293,6 +343,7 @@ func (s *status) snapshot() (Health, <-chan struct{}) {
 			}
 		}
 	}
+	h.Notices = append(h.Notices, s.misplaced()...)
 	for _, subject := range slices.Sorted(maps.Keys(s.notices)) {
 		h.Notices = append(h.Notices, s.notices[subject])
 	}

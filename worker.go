@@ -465,7 +465,7 @@ func (w *worker) report(now bool) {
 	}
 	w.told, w.news = time.Now(), false
 	for _, t := range w.tasks {
-		w.in.status.report(t.health())
+		w.in.status.report(t.health(), t.Placements())
 	}
 	w.in.status.count(0, w.records)
 	w.records = 0

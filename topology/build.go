@@ -68,6 +68,7 @@ func (b *Builder) checkInternalTopics() {
 	for _, n := range b.nodes {
 		for _, group := range n.alike {
 			b.checkPartitions(n, group)
+			b.checkPartitioners(n, group)
 		}
 	}
 }
@@ -86,6 +87,24 @@ func (b *Builder) checkPartitions(n *node, group []*node) {
 					"give both the same Partitions")
 			}
 		}
+	}
+}
+
+// checkPartitioners looks for topics of which only some are partitioned by key as Java's producers do it.
+func (b *Builder) checkPartitioners(n *node, group []*node) {
+	var own, usual *node
+	for _, g := range group {
+		for _, s := range g.sources() {
+			if s.ownWay {
+				own = s
+			} else {
+				usual = s
+			}
+		}
+	}
+	if own != nil && usual != nil {
+		n.fault(fmt.Sprintf("its inputs must be partitioned alike, but %s has a partitioner of its own and %s is partitioned by hash of the key", own.topic.Name, usual.topic.Name),
+			"give both topics PartitionedBy, or put Repartition or RepartitionBy before it on one side")
 	}
 }
 
@@ -187,6 +206,9 @@ func (b *Builder) sub(id int, p part) *engine.Sub {
 		if n.like != nil {
 			s.Inputs[i].Follows = s.Inputs[input[n.like]]
 		}
+		s.Inputs[i].Own = n.ownWay
+		// What kolk writes itself lies where it belongs.
+		s.Inputs[i].Placed = !n.topic.Repartition && (s.Stateful() || len(s.Copartitioned) > 0)
 	}
 	s.Owner = owner(p)
 	sources := make([]*node, len(s.Inputs))

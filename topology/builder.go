@@ -3,9 +3,11 @@ package topology
 import (
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/kolkstreams/kolk/internal/engine"
 	"github.com/kolkstreams/kolk/internal/operator"
+	"github.com/kolkstreams/kolk/internal/span"
 	"github.com/kolkstreams/kolk/internal/state"
 	"github.com/kolkstreams/kolk/serde"
 	"github.com/kolkstreams/kolk/store"
@@ -95,6 +97,9 @@ func sourceOf[K comparable, V any](b *Builder, t Topic[K, V], o settings) *origi
 	}
 	p := add[K, V](b, b.number("KSTREAM-SOURCE-", o), o)
 	p.kind, p.start, p.topic, p.ownWay = source, o.start, &engine.Topic{Name: t.name}, t.partition != nil
+	if t.byKey != nil {
+		p.byKey = t.byKey
+	}
 	src := &origin[K, V]{node: p.node, topic: t, opts: o}
 	p.reader = src.wire
 	b.sources[t.name] = src
@@ -117,7 +122,9 @@ func (s *origin[K, V]) wire(w *wiring) {
 	for i, take := range s.takes {
 		takes[i] = take(w, value)
 	}
-	w.read(s.node, operator.NewSource(w.task, s.run, key, value, s.topic.timeOf(), takes))
+	reader := operator.NewSource(w.task, s.run, key, value, s.topic.timeOf(), takes)
+	reader.CheckPlaces(w.task.Placement(slices.Index(w.inputs, s.node)), span.TailOf(s.topic.key), s.topic.partitionOf())
+	w.read(s.node, reader)
 }
 
 // Stream reads a topic as a stream of events. Null-valued records are dropped and counted under "null_value", unless the topic's serde is

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kolkstreams/kolk/internal/engine"
 	"github.com/kolkstreams/kolk/internal/operator"
+	"github.com/kolkstreams/kolk/internal/span"
 	"github.com/kolkstreams/kolk/internal/state"
 	"github.com/kolkstreams/kolk/serde"
 	"github.com/kolkstreams/kolk/store"
@@ -52,6 +53,7 @@ type foreignJoin[K comparable, V any, K2 comparable, V2, R any] struct {
 	republish, reply  *node // answers them at updates, writes answers
 	resolver          *node // left side again
 	subscriptions     *state.Decl
+	partition         func(K2, int) int // where the rows of the right table lie; nil if that goes by hash
 
 	// Settled by Build.
 	ks serde.Serde[K]
@@ -92,9 +94,11 @@ func joinForeign[K comparable, V any, K2 comparable, V2, R any](left *table[K, V
 	right := other.t
 	x.right = right
 	for _, src := range right.at.sources() {
-		if src.ownWay {
-			x.register.fault("the right table's rows are not partitioned by their keys, so they cannot be found by foreign keys: "+src.topic.Name+" has a partitioning of its own",
-				"send the topic through Repartition, then make a table of it with ToTable")
+		if f, ok := src.byKey.(func(K2, int) int); ok {
+			x.partition = f
+		} else if src.ownWay {
+			x.register.fault("the right table's rows are not partitioned by their keys alone, so they cannot be found by foreign keys: "+src.topic.Name+" has a partitioning of its own",
+				"declare the topic PartitionedByKey if that is how it is partitioned; else send it through Repartition, then make a table of it with ToTable")
 		}
 	}
 	x.ask = inside("-subscription-registration-sink", x.register)
@@ -178,7 +182,7 @@ func (x *foreignJoin[K, V, K2, V2, R]) digest(w *wiring) operator.Digest[K, V] {
 // registrar makes the subscriptions of the left side, at a node of it; nil after a failure, which is kept in w.
 func (x *foreignJoin[K, V, K2, V2, R]) registrar(w *wiring, at *node) *operator.Registrar[K, V, K2] {
 	s, err := operator.NewRegistrar(w.task, at.run, operator.Registration[K, V, K2]{Topic: x.requests.Full(w.task.Env().App), Sink: x.ask.run, Key: x.primary(w),
-		Foreign: x.foreign(w), Hash: x.digest(w), Of: x.key, Left: x.pair.KeepLeft})
+		Foreign: x.foreign(w), Tail: span.TailOf(x.fs), Partition: x.partition, Hash: x.digest(w), Of: x.key, Left: x.pair.KeepLeft})
 	w.fail(err)
 	return s
 }

@@ -31,7 +31,8 @@ type node struct {
 	start      engine.Start
 	partitions int            // wanted, of the source of a repartition topic
 	reader     func(*wiring)  // of a source
-	ownWay     bool           // of a source: its topic is not partitioned by key
+	ownWay     bool           // of a source: its topic is not partitioned by key as Java's producers do it
+	byKey      any            // of such a source: the func(K, int) int that its topic is partitioned by, if it goes by the key alone
 	from       *node          // of the source of a repartition topic: the sink that writes it
 	like       *node          // of such a source: the one whose number of partitions it takes; nil if it goes by the rules
 	owner      *state.Decl    // of a repartition topic: the store it is versioned with

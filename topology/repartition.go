@@ -3,6 +3,7 @@ package topology
 import (
 	"github.com/kolkstreams/kolk/internal/engine"
 	"github.com/kolkstreams/kolk/internal/operator"
+	"github.com/kolkstreams/kolk/internal/span"
 	"github.com/kolkstreams/kolk/internal/state"
 	"github.com/kolkstreams/kolk/serde"
 )
@@ -53,7 +54,8 @@ func repartition[K comparable, V any](s *stream[K, V], name string, partition fu
 		full := topic.Full(w.task.Env().App)
 		key, value := x.bound(w, full)
 		r, err := operator.Sink(w.task, sink.run, operator.Target[K, V]{Topic: full, Key: key, Value: value,
-			RawKey: kept(b, s.fromKey, x.ks), RawValue: kept(b, s.fromValue, x.vs), Partition: partition})
+			RawKey: kept(b, s.fromKey, x.ks), RawValue: kept(b, s.fromValue, x.vs),
+			Tail: span.TailOf(x.ks), Partition: partition})
 		w.fail(err)
 		return r
 	})

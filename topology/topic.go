@@ -17,6 +17,7 @@ type Topic[K comparable, V any] struct {
 	value     serde.Serde[V]
 	timed     *func(K, V) time.Time      // by pointer, so that copies of a Topic can be told to be equal
 	partition *func(k K, v V, n int) int // likewise
+	byKey     func(k K, n int) int       // partition, if it goes by the key alone
 }
 
 type ends[K comparable, V any] = engine.Ends[K, V]
@@ -36,11 +37,25 @@ func (t Topic[K, V]) TimedBy(f func(K, V) time.Time) Topic[K, V] {
 	return t
 }
 
-// PartitionedBy says how the topic is partitioned, from 0 to n-1, if not by key as Java's producers do. It is used to write the topic, and taken
-// into account where keys are checked against partitions. For a null key f gets the zero key.
+// PartitionedBy says how the topic is partitioned, from 0 to n-1, if not by key as Java's producers do. It is used to write the topic, and a sample
+// of the keys that are read is compared with it; see kolk.Misplaced. For a null key f gets the zero key. What is brought together by key, as in a join, must be
+// partitioned alike: that all of it has a partitioner of its own is checked, that these agree is not.
 func (t Topic[K, V]) PartitionedBy(f func(k K, v V, n int) int) Topic[K, V] {
-	t.partition = &f
-	t.ends.Partition = f
+	t.partition, t.byKey, t.ends.Partition = nil, nil, f
+	if f != nil {
+		t.partition = &f
+	}
+	return t
+}
+
+// PartitionedByKey is PartitionedBy by the key alone. It also lets a foreign-key join find the rows of a table of the topic, of which it knows nothing but keys.
+func (t Topic[K, V]) PartitionedByKey(f func(k K, n int) int) Topic[K, V] {
+	if f == nil {
+		t.partition, t.byKey, t.ends.Partition = nil, nil, nil
+		return t
+	}
+	t = t.PartitionedBy(func(k K, _ V, n int) int { return f(k, n) })
+	t.byKey = f
 	return t
 }
 

@@ -81,6 +81,10 @@ type Input struct {
 	Start   Start
 	// Tables are the stores that are restored from this topic instead of a changelog.
 	Tables []*state.Decl
+	// Placed says that it matters in which partition a key lies, and that others than kolk may have put it there: a sample is checked.
+	Placed bool
+	// Own says that the topic has a partitioner of its own.
+	Own bool
 }
 
 // Output is a topic that a sub-topology writes.

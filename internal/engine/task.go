@@ -52,6 +52,7 @@ type Task struct {
 
 	queues     []queue
 	inputs     []string // their topics
+	placements []*Placement
 	streamTime int64
 	expiry     []expiry
 	clocks     map[string]*int64
@@ -114,6 +115,10 @@ func Open(sub *Sub, partition int32, env Env) (*Task, error) {
 	for i := range t.queues {
 		t.queues[i] = queue{partitionTime: -1, idleSince: -1}
 		t.inputs = append(t.inputs, sub.Inputs[i].Full(env.App))
+		t.placements = append(t.placements, nil)
+		if in := sub.Inputs[i]; in.Placed {
+			t.placements[i] = &Placement{Topic: t.inputs[i], Own: in.Own}
+		}
 	}
 	t.saved = t.times()
 	if err := t.wire(); err != nil {

@@ -27,8 +27,12 @@ type Registration[K comparable, V any, K2 comparable] struct {
 	Key     serde.Serde[K]
 	Foreign serde.Serde[K2]
 	Hash    Digest[K, V]
-	Of      func(K, V) (K2, bool) // the row's foreign key
-	Left    bool                  // rows without a partner are kept
+	// Partition is the partition, of n, of the right table in which a key lies; nil if that goes by hash. Tail is how many bytes at the end of a
+	// key, its window, have no part in the hash.
+	Partition func(key K2, n int) int
+	Tail      int
+	Of        func(K, V) (K2, bool) // the row's foreign key
+	Left      bool                  // rows without a partner are kept
 }
 
 // Digest makes the hash of a row's value.
@@ -68,8 +72,9 @@ func lenient(on bool, f func() error) (err error) {
 
 // foreignKey is a row's foreign key, encoded, if it has one.
 type foreignKey struct {
-	bytes []byte
-	has   bool
+	bytes     []byte
+	has       bool
+	partition int32
 }
 
 // Registrar makes the subscriptions of the rows of a left table.
@@ -156,10 +161,21 @@ func (s *Registrar[K, V, K2]) encode(key K2, buf *[]byte) (f foreignKey, err err
 	if err != nil {
 		return f, fmt.Errorf("encode foreign key for topic %q: %w", s.Topic, err)
 	}
-	if b != nil {
-		*buf = b
+	if b == nil {
+		return f, nil
 	}
-	return foreignKey{b, b != nil}, nil
+	*buf = b
+	f = foreignKey{bytes: b, has: true}
+	if s.Partition == nil {
+		f.partition = engine.Partition(b[:max(0, len(b)-s.Tail)], s.count)
+		return f, nil
+	}
+	p := s.Partition(key, int(s.count))
+	if p < 0 || p >= int(s.count) {
+		return foreignKey{}, fmt.Errorf("the right table's PartitionedByKey chose partition %d for a foreign key: its topic has the partitions 0 to %d", p, s.count-1)
+	}
+	f.partition = int32(p)
+	return f, nil
 }
 
 // was is the foreign key of a value that has come before. If it cannot be told, the record that brought the value has failed in its time, and
@@ -238,7 +254,7 @@ func (s *Registrar[K, V, K2]) send(r *engine.Rec, at foreignKey, sub Subscriptio
 	s.value = sub.append(s.value[:0])
 	partition := int32(-1)
 	if at.has {
-		partition = engine.Partition(at.bytes, s.count)
+		partition = at.partition
 	}
 	s.task.Emit(s.Topic, partition, at.bytes, s.value, r.Time, r.Headers)
 }

@@ -28,6 +28,11 @@ type Source[K comparable, V any] struct {
 	guarded bool // a panic of a serde is a failed record
 	extract func(*engine.Rec) bool
 
+	place     *engine.Placement // nil if it does not matter where keys lie
+	count     int32
+	tail      int
+	partition func(K, V, int) int
+
 	k      K
 	v      V
 	isNull bool
@@ -43,12 +48,46 @@ func NewSource[K comparable, V any](t *engine.Task, n *engine.Node, key serde.Se
 	return s
 }
 
+// CheckPlaces has a sample of the keys compared with where the topic's partitioner puts them, for which see Target. It may be nil.
+func (s *Source[K, V]) CheckPlaces(p *engine.Placement, tail int, partition func(K, V, int) int) {
+	if p == nil {
+		return
+	}
+	if s.count = s.task.Env().Partitions(p.Topic); s.count > 1 {
+		s.place, s.tail, s.partition = p, tail, partition
+	}
+}
+
+// checkPlace looks where a record's key belongs. It changes nothing: a partitioner that panics here is not asked again.
+func (s *Source[K, V]) checkPlace(r *engine.Record) {
+	hashed := r.Key[:max(0, len(r.Key)-s.tail)]
+	var wanted int32
+	if s.partition == nil {
+		wanted = engine.Partition(hashed, s.count)
+	} else {
+		if s.isNull && s.null == nil {
+			return // there is no value to ask it about
+		}
+		defer func() {
+			if p := recover(); p != nil {
+				s.place.Stop()
+				s.task.Env().Log.Warn("it is not checked any more in which partitions keys lie: the topic's PartitionedBy panics", "task", s.task.ID, "topic", s.place.Topic, "panic", fmt.Sprint(p))
+			}
+		}()
+		wanted = int32(s.partition(s.k, s.v, int(s.count)))
+	}
+	s.place.Saw(hashed, s.count, s.task.Partition, wanted, r.Offset, func() string { return engine.Readable(s.k) })
+}
+
 // Decode is part of engine.Reader.
 func (s *Source[K, V]) Decode(r *engine.Record) (at int64, ok bool) {
 	rec := s.task.Rec()
 	if err := s.decode(r); err != nil {
 		s.task.Fail("decode", s.node, rec, err)
 		return 0, false
+	}
+	if s.place != nil && r.Key != nil && s.place.Due() {
+		s.checkPlace(r)
 	}
 	s.at = r.Time
 	if s.timed != nil && (!s.isNull || s.null != nil) && !s.extract(rec) {
