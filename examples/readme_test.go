@@ -61,3 +61,17 @@ func TestLinksLeadSomewhere(t *testing.T) {
 		}
 	}
 }
+
+// Nobody finds an example that is on no list.
+func TestReadmeListsExamples(t *testing.T) {
+	programs, err := filepath.Glob("*/main.go")
+	if err != nil || len(programs) < 12 {
+		t.Fatalf("%d examples, %v", len(programs), err)
+	}
+	readme := read(t, "../README.md")
+	for _, p := range programs {
+		if link := "(examples/" + filepath.Dir(p) + ")"; !strings.Contains(readme, link) {
+			t.Errorf("README.md has no link %s", link)
+		}
+	}
+}
