@@ -246,7 +246,7 @@ func (g *globals) check(t *globalTable, p int32, r *engine.Record) (ok bool, err
 		return err == nil, err
 	}
 	g.in.log.Warn("record of a global table is left out", "table", t.Table.Store.Name, "topic", t.Table.Topic, "partition", p, "offset", r.Offset, "reason", why)
-	if f := dropHook(g.in.c.Hooks); f != nil {
+	if f := dropHook(g.in.c.Hooks.OnDrop); f != nil {
 		f(engine.Drop{Task: "global", Node: t.Table.Node.Name, Reason: why, Time: r.Time, Topic: t.Table.Topic, Partition: p, Offset: r.Offset, Key: r.Key, Value: r.Value})
 	}
 	return false, nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kolkstreams/kolk/changelog"
 	"github.com/kolkstreams/kolk/internal/engine"
+	"github.com/kolkstreams/kolk/processor"
 )
 
 // State is where an App stands.
@@ -72,7 +73,17 @@ type TaskHealth struct {
 	Restores   []RestoreProgress // one per store that is or was read back, since the task was assigned
 	Stores     []StoreHealth
 	Dropped    map[string]int64 // dropped records by reason, since the task was assigned
+	Misses     []Misses         // what joins did not find, since the task was assigned, by join and cause
 	Misplaced  []Misplaced      // inputs with keys that lie in the wrong partition
+}
+
+// Misses is how many records a join did not find anything for, for one cause: "no_row"; "row_newer", if the row is younger than the record, or an update older than the
+// row; "expired", if the record is older than the table's history; "null_key". Inner joins of streams drop these records, which TaskHealth.Dropped counts too. A foreign-key join
+// counts "no_row" at the node that answers subscriptions, `<name>-subscription-join-foreign`, in the task of the right side.
+type Misses struct {
+	Join    string // the node of the topology
+	Cause   processor.Reason
+	Records int64
 }
 
 // Misplaced is an input with keys that lie in another partition than its partitioner gives them: Java's hash, or the topic's PartitionedBy. They meet neither the rows of a

@@ -309,6 +309,9 @@ func (t *task) health() TaskHealth {
 	for _, c := range t.Counters() {
 		h.Dropped[c.Reason] += c.Count()
 	}
+	for _, m := range t.AllMisses() {
+		h.Misses = append(h.Misses, Misses{Join: m.Node, Cause: processor.Reason(m.Cause), Records: m.Count})
+	}
 	return h
 }
 
@@ -321,7 +324,7 @@ func (t *task) env() engine.Env {
 		Disk: t.disk, Memory: t.memory, Budget: in.budget, Wall: t.worker.wall,
 		OnDecode: in.onDecode, OnProcess: in.onProcess, OnProduce: in.onProduce,
 		MaxIdle: idleMillis(c.MaxIdle), MaxAhead: c.MaxAhead.Milliseconds(), TransactionalID: t.worker.transactionalID(), Globals: in.globals.byStore(),
-		Dropped: dropHook(c.Hooks), DeadLettered: c.Hooks.OnDeadLetter,
+		Dropped: dropHook(c.Hooks.OnDrop), Missed: dropHook(c.Hooks.OnMiss), DeadLettered: c.Hooks.OnDeadLetter,
 	}
 }
 
@@ -332,12 +335,12 @@ func idleMillis(d time.Duration) int64 {
 	return d.Milliseconds()
 }
 
-func dropHook(h *Hooks) func(engine.Drop) {
-	if h.OnDrop == nil {
+func dropHook(f func(Drop)) func(engine.Drop) {
+	if f == nil {
 		return nil
 	}
 	return func(d engine.Drop) {
-		h.OnDrop(Drop{Task: d.Task, Node: d.Node, Reason: processor.Reason(d.Reason), Time: time.UnixMilli(d.Time),
+		f(Drop{Task: d.Task, Node: d.Node, Reason: processor.Reason(d.Reason), Time: time.UnixMilli(d.Time),
 			Source: processor.Metadata{Topic: d.Topic, Partition: d.Partition, Offset: d.Offset}})
 	}
 }

@@ -84,7 +84,8 @@ const (
 	NullKey   Reason = "null_key"   // an operator with state got no key
 	NullValue Reason = "null_value" // a stream of plain values, or an operator with state, got a null
 	NoTime    Reason = "no_time"    // its event time lies before 1970
-	NoRow     Reason = "no_row"     // an inner join found nothing in the table
+	NoRow     Reason = "no_row"     // a join found nothing in the table
+	RowNewer  Reason = "row_newer"  // a join as of a record's time found a row that is valid only from later on
 	Stale     Reason = "stale"      // an answer within a foreign-key join, to a row that has changed since; a newer answer follows
 	Unmatched Reason = "unmatched"  // no branch of a Split took it
 	Duplicate Reason = "duplicate"  // a Deduplicate has let a record with the same id through

@@ -170,6 +170,12 @@ func (s *versioned[K, V]) At(key K, at int64) (v V, from int64, ok bool) {
 	return s.decode(kb, value), from, true
 }
 
+// Oldest is how far the past goes back.
+func (s *versioned[K, V]) Oldest() int64 {
+	s.check()
+	return s.oldest()
+}
+
 // Write is Put for operators.
 func (s *versioned[K, V]) Write(key K, value V, has bool, at int64) (old V, had bool, done state.Written) {
 	s.check()

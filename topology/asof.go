@@ -28,8 +28,8 @@ func (waitOption) asOf() {}
 func WaitFor(name string, d time.Duration) AsOfOption { return waitOption{name, d, caller()} }
 
 // JoinAsOf looks up each record's key in a table as it was at the record's time: the order in which table and stream are read does not matter, as long as the
-// table is not behind. Records without a row are dropped, which is counted under "no_row", as are those with a null key or value, under "null_key" and
-// "null_value". Updates of the table send nothing. A stream that was given new keys must go through Repartition first.
+// table is not behind. Records without a row are dropped, which is counted under "no_row", or "row_newer" if the row is younger than the record, or "expired"
+// if it is younger and the record older than the history; as are those with a null key or value, under "null_key" and "null_value". Updates of the table send nothing. A stream that was given new keys must go through Repartition first.
 func (s Stream[K, V]) JoinAsOf[V2, R any](t VersionedTable[K, V2], f func(V, V2) R, opts ...AsOfOption) Stream[K, R] {
 	if s.s == nil {
 		return Stream[K, R]{}
@@ -39,7 +39,8 @@ func (s Stream[K, V]) JoinAsOf[V2, R any](t VersionedTable[K, V2], f func(V, V2)
 		return Stream[K, R]{}
 	}
 	s.s.at.attach(func(w *wiring) engine.Receive[K, V] {
-		return delay(w, operator.JoinTable(w.task, out.run, t.rows.asOf(w), f, out.receive(w)))
+		lookup, why := t.rows.asOf(w)
+		return delay(w, operator.JoinTable(w.task, out.run, lookup, why, f, out.receive(w)))
 	})
 	return Stream[K, R]{revalued(s.s, out)}
 }
@@ -55,7 +56,8 @@ func (s Stream[K, V]) LeftJoinAsOf[V2, R any](t VersionedTable[K, V2], f func(V,
 	}
 	out.nullKeys = true
 	s.s.at.attach(func(w *wiring) engine.Receive[K, V] {
-		return delay(w, operator.LeftJoinTable(w.task, out.run, t.rows.asOf(w), f, out.receive(w)))
+		lookup, why := t.rows.asOf(w)
+		return delay(w, operator.LeftJoinTable(w.task, out.run, lookup, why, f, out.receive(w)))
 	})
 	return Stream[K, R]{revalued(s.s, out)}
 }

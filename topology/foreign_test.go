@@ -354,6 +354,12 @@ var joinMistakes = []struct {
 		own := topology.NewTopic("own", serde.String(), serde.String()).PartitionedBy(func(_, _ string, _ int) int { return 0 })
 		b.Table("l", words, few).JoinForeign("a", b.Table("r", own, few), named, shownBoth)
 	}},
+	{"one side in an order of its own", func(b *topology.Builder) {
+		own := topology.NewTopic("own", serde.String(), serde.String()).PartitionedBy(func(_, _ string, _ int) int { return 0 })
+		b.Stream(own).JoinTable(b.Table("l", words, few), shownBoth)
+		b.Stream(own).RepartitionBy("r", func(_, _ string, _ int) int { return 0 }).Merge(b.Stream(more)).GroupByKey().Count("n", few)
+		b.Stream(own).Repartition("fits").JoinTable(b.Table("m", more, few), shownBoth)
+	}},
 	{"old values that nobody knows", func(b *topology.Builder) {
 		l, r := b.Table("l", words, few), b.Table("r", more, few)
 		l.Join(l.MapValues(upper), shownBoth).GroupBy(swapped).Count("a", few)

@@ -16,7 +16,7 @@ func (s Stream[K, V]) JoinTable[V2, R any](t Table[K, V2], f func(V, V2) R, opts
 		return Stream[K, R]{}
 	}
 	s.s.at.attach(func(w *wiring) engine.Receive[K, V] {
-		return operator.JoinTable(w.task, out.run, t.t.lookup(w), f, out.receive(w))
+		return operator.JoinTable(w.task, out.run, t.t.lookup(w), nil, f, out.receive(w))
 	})
 	return Stream[K, R]{revalued(s.s, out)}
 }
@@ -32,7 +32,7 @@ func (s Stream[K, V]) LeftJoinTable[V2, R any](t Table[K, V2], f func(V, *V2) R,
 	}
 	out.nullKeys = true
 	s.s.at.attach(func(w *wiring) engine.Receive[K, V] {
-		return operator.LeftJoinTable(w.task, out.run, t.t.lookup(w), f, out.receive(w))
+		return operator.LeftJoinTable(w.task, out.run, t.t.lookup(w), nil, f, out.receive(w))
 	})
 	return Stream[K, R]{revalued(s.s, out)}
 }

@@ -92,10 +92,10 @@ func (t VersionedTable[K, V]) Store() store.VersionedHandle[K, V] {
 	return t.rows.handle
 }
 
-// asOf is the lookup of the rows as of a record's time.
-func (r *versions[K, V]) asOf(w *wiring) operator.Lookup[K, V] {
+// asOf is the lookup of the rows as of a record's time, and what says why it found nothing.
+func (r *versions[K, V]) asOf(w *wiring) (operator.Lookup[K, V], operator.Why[K]) {
 	if rows := r.open(w); rows != nil {
-		return operator.AsOf(rows)
+		return operator.AsOf(rows), operator.AsOfWhy(rows)
 	}
-	return nil
+	return nil, nil
 }

@@ -72,16 +72,8 @@ func (t *Task) Counters() []*Counter {
 // Drop counts the record and does what the node's policy says. It returns unless the policy is Stop.
 func (t *Task) Drop(c *Counter, r *Rec) {
 	c.n.Add(1)
-	node := ""
-	if c.Node != nil {
-		node = c.Node.Name
-	}
 	if t.env.Dropped != nil {
-		d := Drop{Task: t.ID, Node: node, Reason: c.Reason, Time: r.Time, Partition: t.Partition, Offset: r.Offset, Key: r.RawKey, Value: r.RawValue, Headers: r.Headers}
-		if r.Input >= 0 {
-			d.Topic = t.Sub.Inputs[r.Input].Full(t.env.App)
-		}
-		t.env.Dropped(d)
+		t.env.Dropped(t.event(c.Node, c.Reason, r))
 	}
 	switch c.policy.Kind {
 	case Stop:
@@ -92,6 +84,18 @@ func (t *Task) Drop(c *Counter, r *Rec) {
 			t.deadLetter(c.policy.Topic, c.Node, c.Reason, nil, r)
 		}
 	}
+}
+
+// event is a record as hooks are told of it.
+func (t *Task) event(n *Node, reason string, r *Rec) Drop {
+	d := Drop{Task: t.ID, Reason: reason, Time: r.Time, Partition: t.Partition, Offset: r.Offset, Key: r.RawKey, Value: r.RawValue, Headers: r.Headers}
+	if n != nil {
+		d.Node = n.Name
+	}
+	if r.Input >= 0 {
+		d.Topic = t.Sub.Inputs[r.Input].Full(t.env.App)
+	}
+	return d
 }
 
 // ErrorPolicy is what holds for records that fail at a node: its own policy, or the application's for the stage.

@@ -30,6 +30,8 @@ type Env struct {
 	Globals map[string]*Global
 	// Dropped is told of every dropped record; may be nil.
 	Dropped func(Drop)
+	// Missed is told of every record for which a join finds nothing, with the cause; may be nil.
+	Missed func(Drop)
 	// DeadLettered is told of every record sent to a dead letter topic; may be nil.
 	DeadLettered func(node string, err error)
 }
@@ -66,6 +68,7 @@ type Task struct {
 	rec      Rec
 	at       *Node // whose user code runs, for errors
 	counters map[counterKey]*Counter
+	misses   map[missKey]*Misses
 	moved    bool  // something was done since the last commit
 	cut      bool  // a processor asked for a commit
 	wiring   bool  // operators are being made
@@ -90,7 +93,7 @@ type times struct {
 // Open makes a task with its stores and operators. The stores are as of their backends' last checkpoint.
 func Open(sub *Sub, partition int32, env Env) (*Task, error) {
 	t := &Task{ID: sub.TaskID(partition), Sub: sub, Partition: partition, env: env, streamTime: -1,
-		byName: make(map[string]int), clocks: make(map[string]*int64), counters: make(map[counterKey]*Counter),
+		byName: make(map[string]int), clocks: make(map[string]*int64), counters: make(map[counterKey]*Counter), misses: make(map[missKey]*Misses),
 		expired: make([]func([]byte), len(sub.Stores))}
 	for slot, d := range sub.Stores {
 		backend := env.Disk

@@ -83,8 +83,8 @@ type Registrar[K comparable, V any, K2 comparable] struct {
 	task     *engine.Task
 	node     *engine.Node
 	count    int32
-	goesOn   bool // the policy for records that cannot be written lets the task go on
-	noKeys   *engine.Counter
+	goesOn   bool           // the policy for records that cannot be written lets the task go on
+	noKeys   *engine.Misses // rows without a foreign key
 	extract  func(*engine.Rec, K, V) (extracted[K2], bool)
 	key      []byte
 	value    []byte
@@ -94,7 +94,10 @@ type Registrar[K comparable, V any, K2 comparable] struct {
 // NewRegistrar makes a Registrar.
 func NewRegistrar[K comparable, V any, K2 comparable](t *engine.Task, n *engine.Node, x Registration[K, V, K2]) (*Registrar[K, V, K2], error) {
 	s := &Registrar[K, V, K2]{Registration: x, task: t, node: n, count: t.Env().Partitions(x.Topic), goesOn: t.ErrorPolicy(x.Sink, "produce").Kind != engine.Stop,
-		noKeys: t.Counter(n, string(processor.NullKey))}
+		noKeys: t.Misses(n, string(processor.NullKey), "")}
+	if !x.Left {
+		s.noKeys = t.Misses(n, string(processor.NullKey), string(processor.NullKey))
+	}
 	if s.count <= 0 {
 		return nil, fmt.Errorf("sink %q: the number of partitions of topic %q is not known", x.Sink.Name, x.Topic)
 	}
@@ -222,6 +225,9 @@ func (s *Registrar[K, V, K2]) subscribe(r *engine.Rec, k K, c Change[V], old, ne
 		return
 	}
 	same := old.has && new.has && string(old.bytes) == string(new.bytes)
+	if !failed && c.HasNew && !new.has {
+		s.task.Miss(s.noKeys, r)
+	}
 	switch {
 	case failed:
 		// The row is as good as not there until it changes again. Its result stays, but the old subscription must not.
@@ -234,9 +240,6 @@ func (s *Registrar[K, V, K2]) subscribe(r *engine.Rec, k K, c Change[V], old, ne
 		}
 		s.send(r, new, sub, answer)
 	case !new.has:
-		if c.HasNew {
-			s.task.Drop(s.noKeys, r)
-		}
 		if old.has {
 			s.send(r, old, sub, forgetAndTell)
 		}
@@ -326,7 +329,7 @@ func OpenSubscriptions(t *engine.Task, name string) (SubscriptionRows, error) {
 
 // Subscribe takes the subscriptions: it keeps or ends them, and answers from the rows of the right table.
 func Subscribe[K2 comparable, V2 any](t *engine.Task, keeps, joins *engine.Node, rows SubscriptionRows, right Lookup[K2, V2], to *Responder[V2]) Take[K2, Subscription] {
-	noKeys, nulls := t.Counter(keeps, string(processor.NullKey)), t.Counter(keeps, string(processor.NullValue))
+	noKeys, nulls, noRow := t.Counter(keeps, string(processor.NullKey)), t.Counter(keeps, string(processor.NullValue)), t.Misses(joins, string(processor.NoRow), "")
 	var (
 		sub Subscription
 		key []byte
@@ -359,6 +362,9 @@ func Subscribe[K2 comparable, V2 any](t *engine.Task, keeps, joins *engine.Node,
 		if !r.NullKey {
 			t.At(joins)
 			v, rowAt, ok, done := right(r, k)
+			if done && !ok && s.do != forgetAndTell {
+				t.Miss(noRow, r)
+			}
 			switch {
 			case !done:
 				return

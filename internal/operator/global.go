@@ -68,7 +68,7 @@ func keyCall[K comparable, V any, K2 comparable](t *engine.Task, n *engine.Node,
 // null.
 func JoinGlobal[K comparable, V any, K2 comparable, V2, R any](t *engine.Task, n *engine.Node, lookup Lookup[K2, V2], of func(K, V) (K2, bool), f func(V, V2) R, next engine.Receive[K, R]) engine.Receive[K, V] {
 	isNull, key, call := IsNull[V](), keyCall(t, n, of), call2(t, n, f)
-	nulls, noKeys, noRow := t.Counter(n, string(processor.NullValue)), t.Counter(n, string(processor.NullKey)), t.Counter(n, string(processor.NoRow))
+	nulls, missing := t.Counter(n, string(processor.NullValue)), newAbsent[K2](t, n, nil, true)
 	return func(r *engine.Rec, k K, v V) {
 		if isNull != nil && isNull(v) {
 			t.Drop(nulls, r)
@@ -79,13 +79,13 @@ func JoinGlobal[K comparable, V any, K2 comparable, V2, R any](t *engine.Task, n
 		case !done:
 			return
 		case !found.ok:
-			t.Drop(noKeys, r)
+			missing.key(r)
 			return
 		}
 		t.At(n)
 		row, _, ok, _ := lookup(r, found.key)
 		if !ok {
-			t.Drop(noRow, r)
+			missing.row(r, found.key)
 			return
 		}
 		if v, done := call(r, v, row); done {
@@ -97,7 +97,7 @@ func JoinGlobal[K comparable, V any, K2 comparable, V2, R any](t *engine.Task, n
 // LeftJoinGlobal pairs each record with the row of a key that of makes of it, or nil.
 func LeftJoinGlobal[K comparable, V any, K2 comparable, V2, R any](t *engine.Task, n *engine.Node, lookup Lookup[K2, V2], of func(K, V) (K2, bool), f func(V, *V2) R, next engine.Receive[K, R]) engine.Receive[K, V] {
 	isNull, key, call := IsNull[V](), keyCall(t, n, of), call2(t, n, f)
-	nulls := t.Counter(n, string(processor.NullValue))
+	nulls, missing := t.Counter(n, string(processor.NullValue)), newAbsent[K2](t, n, nil, false)
 	var rows slab[V2]
 	return func(r *engine.Rec, k K, v V) {
 		if isNull != nil && isNull(v) {
@@ -109,10 +109,14 @@ func LeftJoinGlobal[K comparable, V any, K2 comparable, V2, R any](t *engine.Tas
 			return
 		}
 		var row *V2
-		if found.ok {
+		if !found.ok {
+			missing.key(r)
+		} else {
 			t.At(n)
 			if x, _, ok, _ := lookup(r, found.key); ok {
 				row = rows.put(x)
+			} else {
+				missing.row(r, found.key)
 			}
 		}
 		if v, done := call(r, v, row); done {

@@ -5,10 +5,14 @@ import (
 	"github.com/kolkstreams/kolk/processor"
 )
 
-// JoinTable pairs each record with the row of its key and drops records without one.
-func JoinTable[K comparable, V, V2, R any](t *engine.Task, n *engine.Node, lookup Lookup[K, V2], f func(V, V2) R, next engine.Receive[K, R]) engine.Receive[K, V] {
-	in, noRow, call := newIntake[K, V](t, n), t.Counter(n, string(processor.NoRow)), call2(t, n, f)
+// JoinTable pairs each record with the row of its key and drops records without one. why may be nil.
+func JoinTable[K comparable, V, V2, R any](t *engine.Task, n *engine.Node, lookup Lookup[K, V2], why Why[K], f func(V, V2) R, next engine.Receive[K, R]) engine.Receive[K, V] {
+	in, missing, call := newIntake[K, V](t, n), newAbsent(t, n, why, true), call2(t, n, f)
 	return func(r *engine.Rec, k K, v V) {
+		if r.NullKey {
+			missing.key(r)
+			return
+		}
 		if in.refuses(r, v) {
 			return
 		}
@@ -18,7 +22,7 @@ func JoinTable[K comparable, V, V2, R any](t *engine.Task, n *engine.Node, looku
 		case !done:
 			return
 		case !ok:
-			t.Drop(noRow, r)
+			missing.row(r, k)
 			return
 		}
 		if v, done := call(r, v, row); done {
@@ -28,8 +32,8 @@ func JoinTable[K comparable, V, V2, R any](t *engine.Task, n *engine.Node, looku
 }
 
 // LeftJoinTable pairs each record with the row of its key, or nil. A record without a key has no row.
-func LeftJoinTable[K comparable, V, V2, R any](t *engine.Task, n *engine.Node, lookup Lookup[K, V2], f func(V, *V2) R, next engine.Receive[K, R]) engine.Receive[K, V] {
-	isNull, nulls, call := IsNull[V](), t.Counter(n, string(processor.NullValue)), call2(t, n, f)
+func LeftJoinTable[K comparable, V, V2, R any](t *engine.Task, n *engine.Node, lookup Lookup[K, V2], why Why[K], f func(V, *V2) R, next engine.Receive[K, R]) engine.Receive[K, V] {
+	isNull, nulls, missing, call := IsNull[V](), t.Counter(n, string(processor.NullValue)), newAbsent(t, n, why, false), call2(t, n, f)
 	var rows slab[V2]
 	return func(r *engine.Rec, k K, v V) {
 		if isNull != nil && isNull(v) {
@@ -37,7 +41,9 @@ func LeftJoinTable[K comparable, V, V2, R any](t *engine.Task, n *engine.Node, l
 			return
 		}
 		var row *V2
-		if !r.NullKey {
+		if r.NullKey {
+			missing.key(r)
+		} else {
 			t.At(n)
 			x, _, ok, done := lookup(r, k)
 			if !done {
@@ -45,6 +51,8 @@ func LeftJoinTable[K comparable, V, V2, R any](t *engine.Task, n *engine.Node, l
 			}
 			if ok {
 				row = rows.put(x)
+			} else {
+				missing.row(r, k)
 			}
 		}
 		if v, done := call(r, v, row); done {

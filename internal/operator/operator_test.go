@@ -173,7 +173,7 @@ func TestPointersStay(t *testing.T) {
 	var kept []*string
 	b := start(t, engine.Stop, func(b *bench) operator.Take[string, string] {
 		lookup := func(_ *engine.Rec, k string) (string, int64, bool, bool) { return k + " row", 1, true, true }
-		return events(operator.LeftJoinTable(b.Task, b.node, lookup, func(v string, row *string) string {
+		return events(operator.LeftJoinTable(b.Task, b.node, lookup, nil, func(v string, row *string) string {
 			kept = append(kept, row)
 			return v
 		}, func(*engine.Rec, string, string) {}))

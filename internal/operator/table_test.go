@@ -78,7 +78,7 @@ func TestLookupThrough(t *testing.T) {
 		base := func(_ *engine.Rec, k string) (string, int64, bool, bool) { return k + k, 1, k != "none", true }
 		lookup := operator.FilterLookup(b.Task, b.node, func(_ string, n int64) bool { return n < 5 },
 			operator.MapLookup(b.Task, b.node, func(_, v string) int64 { return int64(len(v)) }, base))
-		return events(operator.JoinTable(b.Task, b.node, lookup, func(v string, n int64) string { return fmt.Sprint(v, n) },
+		return events(operator.JoinTable(b.Task, b.node, lookup, nil, func(v string, n int64) string { return fmt.Sprint(v, n) },
 			func(_ *engine.Rec, k, v string) { b.sent = append(b.sent, k+"="+v) }))
 	})
 	if err := b.send("ab=v", "abc=v", "none=v"); err != nil {

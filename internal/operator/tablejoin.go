@@ -2,6 +2,7 @@ package operator
 
 import (
 	"github.com/kolkstreams/kolk/internal/engine"
+	"github.com/kolkstreams/kolk/processor"
 )
 
 // Side is a row of one side of a join, if it has one.
@@ -63,7 +64,7 @@ func JoinRight[K comparable, L, Rt, R any](t *engine.Task, n *engine.Node, pair 
 
 // joined takes the updates of one side, whose own rows are kept without a partner if keep says so, and the other's if keepOther does.
 func joined[K comparable, V, V2, R any](t *engine.Task, n *engine.Node, f func(Side[V], Side[V2]) R, other Lookup[K, V2], keep, keepOther, old bool, next engine.Receive[K, Change[R]]) engine.Receive[K, Change[V]] {
-	call, isNull := call2(t, n, f), IsNull[R]()
+	call, isNull, noRow := call2(t, n, f), IsNull[R](), t.Misses(n, string(processor.NoRow), "")
 	row := func(r *engine.Rec, own Side[V], partner Side[V2]) (v R, has, done bool) {
 		switch {
 		case own.Has && partner.Has, own.Has && keep, partner.Has && keepOther:
@@ -79,7 +80,9 @@ func joined[K comparable, V, V2, R any](t *engine.Task, n *engine.Node, f func(S
 		if !done {
 			return
 		}
-		partner.Value, partner.Has = v, ok
+		if partner.Value, partner.Has = v, ok; !ok && c.HasNew {
+			t.Miss(noRow, r)
+		}
 		// Without a partner there was no row and will be none, unless this side is kept.
 		if !ok && (!keep || !c.HasOld && !c.HasNew) {
 			return

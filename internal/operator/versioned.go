@@ -56,12 +56,12 @@ func AsOf[K comparable, V any](rows state.Versions[K, V]) Lookup[K, V] {
 	}
 }
 
-// OnlyNewest lets through what changes the present of a table, and drops what changes its past, for operators that work with what rows are now.
+// OnlyNewest lets through what changes the present of a table, and drops what changes its past, for joins, which work with what rows are now.
 func OnlyNewest[K comparable, V any](t *engine.Task, n *engine.Node, next engine.Receive[K, Change[V]]) engine.Receive[K, Change[V]] {
-	late := t.Counter(n, string(processor.Late))
+	late := t.Misses(n, string(processor.RowNewer), string(processor.Late))
 	return func(r *engine.Rec, k K, c Change[V]) {
 		if c.Past {
-			t.Drop(late, r)
+			t.Miss(late, r)
 			return
 		}
 		next(r, k, c)

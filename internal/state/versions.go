@@ -20,6 +20,8 @@ type Versions[K comparable, V any] interface {
 	Latest(key K) (value V, from int64, ok bool)
 	// At is the value that was valid at a time; none for times older than the history, unless the newest value is that old.
 	At(key K, at int64) (value V, from int64, ok bool)
+	// Oldest is the oldest time that At can tell anything about, but for the newest value.
+	Oldest() int64
 	// Write puts a value that is valid from a time on, or with has unset a delete. old is what was valid at that time before. The caller
 	// counts what is refused.
 	Write(key K, value V, has bool, at int64) (old V, had bool, done Written)
