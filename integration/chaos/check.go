@@ -12,24 +12,45 @@ import (
 
 // history is what a topic says of a row.
 type history struct {
-	last    Value
-	records int64
+	last    Value    // zero after a delete
+	newest  Value    // zero only before the first record
+	records int64    // deletes left out
 	faults  []string // what cannot be, in order of offsets
 }
 
-// take adds a record. Updates of an output count up one by one; those of a changelog, which has the last of each commit, just up.
-func (h *history) take(r *kgo.Record, v Value, exact, changelog bool) {
-	want := h.last.N + 1
-	if exact && (v.N < want || (v.N > want && !changelog)) {
-		h.faults = append(h.faults, fmt.Sprintf("%s/%d@%d: update %d follows %d", r.Topic, r.Partition, r.Offset, v.N, h.last.N))
+// take adds a record. Updates of an output count up one by one; those of a changelog, which has the last of each commit, just up. A nil value deletes.
+func (h *history) take(r *kgo.Record, v Value, rule Rule, exact, changelog bool) {
+	fault := func(format string, args ...any) {
+		h.faults = append(h.faults, fmt.Sprintf("%s/%d@%d: ", r.Topic, r.Partition, r.Offset)+fmt.Sprintf(format, args...))
+	}
+	if rule == Events {
+		v = Value{N: h.last.N + 1}
 	}
 	h.last = v
+	if r.Value == nil {
+		if rule == Counted {
+			fault("deleted after update %d", h.newest.N)
+		}
+		return
+	}
+	switch want := h.newest.N + 1; {
+	case !exact:
+	case rule == Counted && (v.N < want || (v.N > want && !changelog)):
+		fault("update %d follows %d", v.N, h.newest.N)
+	case rule != Versions:
+	case v.N == h.newest.N && v.Sum == 0: // the row on the other side is gone, for now
+		v = h.newest
+	case v.N < h.newest.N || (v.N == h.newest.N && v.Sum < h.newest.Sum):
+		fault("versions %v follow %v", v, h.newest)
+	}
+	h.newest = v
 	h.records++
 }
 
 // histories reads a topic whose rows are those of an output.
 func histories(ctx context.Context, seeds []string, j Job, output, topic string, exact bool) (map[Row]*history, error) {
 	all := make(map[Row]*history)
+	rule := j.Outputs()[output].Rule
 	err := readAll(ctx, seeds, topic, func(r *kgo.Record) error {
 		row, v, err := j.Row(output, r.Key, r.Value)
 		if err != nil {
@@ -40,7 +61,7 @@ func histories(ctx context.Context, seeds []string, j Job, output, topic string,
 			h = new(history)
 			all[row] = h
 		}
-		h.take(r, v, exact, topic != output)
+		h.take(r, v, rule, exact, topic != output)
 		return nil
 	})
 	return all, err
@@ -95,28 +116,33 @@ func compare(ctx context.Context, seeds []string, j Job, guarantee string, seen 
 	want := j.Want()
 	c.Rows = int64(len(want))
 	inResult := make([]int64, j.Slots()) // updates that results show, by slot
-	for output, log := range j.Outputs() {
+	for output, o := range j.Outputs() {
 		out, err := histories(ctx, seeds, j, output, output, exact)
 		if err != nil {
 			return c, err
 		}
-		rows, err := histories(ctx, seeds, j, output, log, exact)
-		if err != nil {
+		log := make(map[Row]*history)
+		if o.Changelog == "" {
+			for row, h := range out {
+				log[row] = &history{last: h.last}
+			}
+		} else if log, err = histories(ctx, seeds, j, output, o.Changelog, exact); err != nil {
 			return c, err
 		}
-		for _, row := range slices.SortedFunc(maps.Keys(want), byName) {
-			if row.Output != output {
-				continue
-			}
-			c.check(j, row, want[row], out[row], rows[row], exact, differ, inResult)
-			delete(out, row)
-			delete(rows, row)
+		rows := make(map[Row]bool)
+		for row := range want {
+			rows[row] = row.Output == output
 		}
 		for row := range out {
-			differ("%v: in the output, and not in the batch", row)
+			rows[row] = true
 		}
-		for row := range rows {
-			differ("%v: in the changelog, and not in the batch", row)
+		for row := range log {
+			rows[row] = true
+		}
+		for _, row := range slices.SortedFunc(maps.Keys(rows), byName) {
+			if rows[row] {
+				c.check(j, o.Rule, row, want[row], out[row], log[row], exact, differ, inResult)
+			}
 		}
 	}
 	for slot, n := range inResult {
@@ -130,26 +156,35 @@ func compare(ctx context.Context, seeds []string, j Job, guarantee string, seen 
 }
 
 // check compares one row.
-func (c *Comparison) check(j Job, row Row, want Value, out, log *history, exact bool, differ func(string, ...any), inResult []int64) {
-	c.Updates += want.N
+func (c *Comparison) check(j Job, rule Rule, row Row, want Value, out, log *history, exact bool, differ func(string, ...any), inResult []int64) {
 	if out == nil {
 		out = new(history)
 	}
 	if log == nil {
 		log = new(history)
 	}
+	shown, due := out.records, out.records // updates that the result shows, and that it should
+	if rule == Counted || rule == Events {
+		shown, due = log.last.N, want.N
+	}
+	c.Updates += due
+	c.Doubled += shown - due
+	inResult[j.Slot(row)] += shown
+	if rule == Totals && !exact {
+		return
+	}
 	for _, f := range append(out.faults, log.faults...) {
 		differ("%v: %s", row, f)
 	}
-	inResult[j.Slot(row)] += log.last.N
-	c.Doubled += log.last.N - want.N
 	if log.last != out.last {
 		differ("%v: the changelog ends with %v, the output with %v", row, log.last, out.last)
 	}
 	switch {
-	case exact && log.last != want:
+	case want == Value{} && log.last != want:
+		differ("%v: is %v, and not in the batch", row, log.last)
+	case (exact || rule == Versions) && log.last != want:
 		differ("%v: is %v, want %v", row, log.last, want)
-	case exact && out.records != want.N:
+	case exact && rule == Counted && out.records != want.N:
 		differ("%v: %d records in the output, want %d", row, out.records, want.N)
 	case log.last.N < want.N:
 		differ("%v: is %v, less than %v", row, log.last, want)

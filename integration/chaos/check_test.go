@@ -20,14 +20,14 @@ func TestDifferences(t *testing.T) {
 	records := func(values ...int64) *history {
 		h := new(history)
 		for i, n := range values {
-			h.take(&kgo.Record{Topic: "app-out", Offset: int64(i)}, Value{N: n}, true, false)
+			h.take(&kgo.Record{Topic: "app-out", Offset: int64(i), Value: []byte{1}}, Value{N: n}, Counted, true, false)
 		}
 		return h
 	}
 	log := func(values ...int64) *history {
 		h := new(history)
 		for i, n := range values {
-			h.take(&kgo.Record{Topic: "app-counts-changelog", Offset: int64(i)}, Value{N: n}, true, true)
+			h.take(&kgo.Record{Topic: "app-counts-changelog", Offset: int64(i), Value: []byte{1}}, Value{N: n}, Counted, true, true)
 		}
 		return h
 	}
@@ -55,7 +55,7 @@ func TestDifferences(t *testing.T) {
 			}
 			var got []string
 			differ := func(format string, args ...any) { got = append(got, fmt.Sprintf(format, args...)) }
-			new(Comparison).check(j, row, Value{N: 3}, c.out, c.log, c.exact, differ, make([]int64, j.Slots()))
+			new(Comparison).check(j, Counted, row, Value{N: 3}, c.out, c.log, c.exact, differ, make([]int64, j.Slots()))
 			if text := strings.Join(got, "\n"); (c.want == "") != (text == "") || !strings.Contains(text, c.want) {
 				t.Errorf("differences %q, want %q", text, c.want)
 			}
@@ -98,9 +98,69 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// The batch of a job includes what Next and Touch have sent, and its rows are read back.
+// The same for rows that are replaced and deleted, and for totals.
+func TestDifferencesOfTables(t *testing.T) {
+	row := Row{"app-out", "o1"}
+	records := func(rule Rule, values ...Value) *history {
+		h := new(history)
+		for i, v := range values {
+			r := &kgo.Record{Topic: "app-out", Offset: int64(i), Value: []byte{1}}
+			if v == (Value{}) {
+				r.Value = nil
+			}
+			h.take(r, v, rule, true, false)
+		}
+		return h
+	}
+	old, newer, right, gone := Value{1, 9}, Value{2, 3}, Value{2, 4}, Value{}
+	for name, c := range map[string]struct {
+		rule  Rule
+		out   []Value
+		want  Value
+		exact bool
+		diff  string // part of a difference; empty if there is none
+	}{
+		"right":                {Versions, []Value{old, gone, newer, right}, right, true, ""},
+		"deleted":              {Versions, []Value{old, gone}, gone, true, ""},
+		"never there":          {Versions, nil, gone, true, ""},
+		"old":                  {Versions, []Value{old, newer}, right, true, "is {2 3}, want {2 4}"},
+		"other side gone":      {Versions, []Value{right, {2, 0}, right}, right, true, ""},
+		"other side went back": {Versions, []Value{right, {2, 0}, newer, right}, right, true, "versions {2 3} follow {2 4}"},
+		"went back":            {Versions, []Value{right, newer, right}, right, true, "versions {2 3} follow {2 4}"},
+		"came back":            {Versions, []Value{right, gone, old, right}, right, true, "versions {1 9} follow {2 4}"},
+		"not deleted":          {Versions, []Value{right}, gone, true, "and not in the batch"},
+		"missing":              {Versions, []Value{right, gone}, right, true, "is {0 0}, want {2 4}"},
+		"old, at least once":   {Versions, []Value{old, newer}, right, false, "is {2 3}, want {2 4}"},
+		"total":                {Totals, []Value{right, old, right}, right, true, ""},
+		"total gone":           {Totals, []Value{right, gone}, gone, true, ""},
+		"wrong total":          {Totals, []Value{right, old}, right, true, "is {1 9}, want {2 4}"},
+		"total, at least once": {Totals, []Value{right, old}, right, false, ""},
+		"event":                {Events, []Value{{1, 0}}, Value{1, 0}, true, ""},
+		"event, twice":         {Events, []Value{{1, 0}, {1, 0}}, Value{1, 0}, true, "is {2 0}, want {1 0}"},
+		"event, at least once": {Events, []Value{{1, 0}, {1, 0}}, Value{1, 0}, false, ""},
+		"no event":             {Events, nil, Value{1, 0}, false, "is {0 0}, less than {1 0}"},
+		"event out of nothing": {Events, []Value{{1, 0}}, Value{}, false, "is {1 0}, and not in the batch"},
+		"deleted count":        {Counted, []Value{{1, 0}, gone}, gone, true, "deleted after update 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j, err := newForeign("app", 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			differ := func(format string, args ...any) { got = append(got, fmt.Sprintf(format, args...)) }
+			out := records(c.rule, c.out...)
+			new(Comparison).check(j, c.rule, row, c.want, out, &history{last: out.last}, c.exact, differ, make([]int64, j.Slots()))
+			if text := strings.Join(got, "\n"); (c.diff == "") != (text == "") || !strings.Contains(text, c.diff) {
+				t.Errorf("differences %q, want %q", text, c.diff)
+			}
+		})
+	}
+}
+
+// The batch of a job that counts includes what Next and Touch have sent, and its rows are read back.
 func TestJobs(t *testing.T) {
-	for name := range Jobs {
+	for _, name := range []string{"count", "flights", "wide"} {
 		t.Run(name, func(t *testing.T) {
 			j, err := NewJob(name, "app", 1)
 			if err != nil {

@@ -44,8 +44,8 @@ func (c *count) out() string { return c.app + "-out" }
 
 func (c *count) Inputs() []string { return []string{c.in()} }
 
-func (c *count) Outputs() map[string]string {
-	return map[string]string{c.out(): c.app + "-counts-changelog"}
+func (c *count) Outputs() map[string]Output {
+	return map[string]Output{c.out(): {Counted, c.app + "-counts-changelog"}}
 }
 
 func (c *count) Internal() []string { return []string{c.app + "-by-word-repartition"} }

@@ -82,9 +82,6 @@ func (r *run) between(low, high time.Duration) time.Duration {
 // harm does all faults.
 func (r *run) harm() error {
 	d := &deal{random: r.random, kinds: r.Kinds}
-	if d.kinds == nil {
-		d.kinds = Kinds(len(r.Nodes))
-	}
 	for n := 1; n <= r.Faults; {
 		k := d.draw()
 		what, err := r.do(k)

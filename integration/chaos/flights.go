@@ -36,10 +36,10 @@ func newFlights(application string, _ uint64) (Job, error) {
 
 func (f *flights) Inputs() []string { return f.topics.Inputs() }
 
-func (f *flights) Outputs() map[string]string {
-	return map[string]string{
-		f.topics.AirportDelays.Name(): f.app + "-" + job.AirportStore + "-changelog",
-		f.topics.StateDelays.Name():   f.app + "-" + job.StateStore + "-changelog",
+func (f *flights) Outputs() map[string]Output {
+	return map[string]Output{
+		f.topics.AirportDelays.Name(): {Counted, f.app + "-" + job.AirportStore + "-changelog"},
+		f.topics.StateDelays.Name():   {Counted, f.app + "-" + job.StateStore + "-changelog"},
 	}
 }
 
@@ -50,23 +50,28 @@ func (f *flights) Internal() []string {
 func (f *flights) Tasks(partitions int32) int { return 3 * int(partitions) }
 
 // emitted is the serde of a result; it counts what is written, which every update is.
-type emitted struct {
-	serde.Serde[job.Delay]
+type emitted[V any] struct {
+	serde.Serde[V]
 	m    Meter
 	slot int
 }
 
 // Encode implements serde.Serde.
-func (e emitted) Encode(dst []byte, d job.Delay) ([]byte, error) {
+func (e emitted[V]) Encode(dst []byte, v V) ([]byte, error) {
 	e.m.Seen(e.slot)
-	return e.Serde.Encode(dst, d)
+	return e.Serde.Encode(dst, v)
+}
+
+// output is a topic whose records the meter is told of.
+func output[K comparable, V any](name string, key serde.Serde[K], value serde.Serde[V], m Meter, slot int) topology.Topic[K, V] {
+	return topology.NewTopic[K, V](name, key, emitted[V]{value, m, slot})
 }
 
 func (f *flights) Topology(m Meter) (*topology.Topology, error) {
 	t := f.topics
 	delay := serde.JSON[job.Delay]()
-	t.AirportDelays = topology.NewTopic(t.AirportDelays.Name(), serde.String(), serde.Serde[job.Delay](emitted{delay, m, 0}))
-	t.StateDelays = topology.NewTopic(t.StateDelays.Name(), serde.JSON[job.StateDay](), serde.Serde[job.Delay](emitted{delay, m, 1}))
+	t.AirportDelays = output(t.AirportDelays.Name(), serde.String(), delay, m, 0)
+	t.StateDelays = output(t.StateDelays.Name(), serde.JSON[job.StateDay](), delay, m, 1)
 	return job.Topology(t)
 }
 

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -25,8 +26,8 @@ type Options struct {
 	Guarantee   string
 	Faults      int
 	Seed        uint64
-	Kinds       []Kind        // of faults; nil means all that are possible
-	Calm        bool          // every fault meets a group at rest: see CalmKinds
+	Kinds       []Kind        // of faults; nil means all that the brokers and the guarantee bear
+	Calm        bool          // the brokers are in-process ones: see CalmKinds. Every fault meets a group at rest
 	Rate        int           // records a second; zero means 2000
 	Session     time.Duration // zero means 6 s, the least that brokers take by default
 	Partitions  int32         // of every topic; zero means 4
@@ -50,6 +51,16 @@ func (o *Options) fill() {
 	}
 	if o.Progress == nil {
 		o.Progress = io.Discard
+	}
+	if o.Kinds == nil {
+		o.Kinds = Kinds(len(o.Nodes))
+		if o.Calm {
+			o.Kinds = CalmKinds
+		}
+		if o.Guarantee == AtLeastOnce {
+			// A process that is frozen in the middle of a commit writes its changelog over that of the new owner when it is thawed. Only transactions keep it from that.
+			o.Kinds = slices.DeleteFunc(slices.Clone(o.Kinds), func(k Kind) bool { return k == Zombie })
+		}
 	}
 }
 

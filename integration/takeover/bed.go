@@ -120,7 +120,8 @@ func (b *Bed) send(ctx context.Context, n int) error {
 
 // logEnd is the sum of the ends of the changelogs.
 func (b *Bed) logEnd(ctx context.Context) (sum int64, err error) {
-	for _, log := range b.job.Outputs() {
+	for _, out := range b.job.Outputs() {
+		log := out.Changelog
 		ends, err := b.adm.ListEndOffsets(ctx, log)
 		if err == nil {
 			err = ends.Error()
