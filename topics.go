@@ -82,6 +82,8 @@ func kindOf(d *state.Decl) changelog.Kind {
 		return changelog.Versioned
 	case "window", "session":
 		return changelog.Windowed
+	case "join":
+		return changelog.JoinBuffer
 	}
 	return changelog.KeyValue
 }

@@ -87,6 +87,7 @@ const (
 	NoRow     Reason = "no_row"     // a join found nothing in the table
 	RowNewer  Reason = "row_newer"  // a join as of a record's time found a row that is valid only from later on
 	Stale     Reason = "stale"      // an answer within a foreign-key join, to a row that has changed since; a newer answer follows
+	Closed    Reason = "closed"     // it came to an inner join of streams after the time in which partners could come, and there were none
 	Unmatched Reason = "unmatched"  // no branch of a Split took it
 	Duplicate Reason = "duplicate"  // a Deduplicate has let a record with the same id through
 	Skipped   Reason = "skipped"    // it failed, and the policy is Skip or DeadLetter

@@ -208,6 +208,7 @@ type settings struct {
 	maxRecords      int64 // 0 if none were set
 	maxBytes        int64
 	stopFull        bool
+	unmatchedLate   bool
 	store           []store.Option
 	handles         []store.Any
 }
@@ -254,6 +255,8 @@ func gather[O any](b *Builder, opts []O) settings {
 			default:
 				s.shared = o.shared
 			}
+		case lateOption:
+			s.unmatchedLate = true
 		case bufferOption:
 			o.settle(&s, wrong)
 		case store.Option:

@@ -10,6 +10,7 @@ import (
 	"github.com/kolkstreams/kolk/store"
 	"github.com/kolkstreams/kolk/topology"
 	"github.com/kolkstreams/kolk/topology/topologytest"
+	"github.com/kolkstreams/kolk/window"
 )
 
 // errUnsupported is for operators that kolk, or this runner, does not have yet.
@@ -389,6 +390,13 @@ func (g *graph) join(n Node) error {
 		}
 		return g.joinGlobal(n, from, right)
 	}
+	if right, ok := g.streams[n.With]; ok {
+		left, ok := g.streams[n.From]
+		if !ok {
+			return errUnsupported
+		}
+		return g.joinStreams(n, left, right)
+	}
 	right, ok := g.tables[n.With]
 	if !ok {
 		return errUnsupported
@@ -415,6 +423,21 @@ func (g *graph) join(n Node) error {
 		return nil
 	}
 	return errUnsupported
+}
+
+// joinStreams joins two streams, with the moments of Kafka Streams.
+func (g *graph) joinStreams(n Node, left, right stream) error {
+	within := window.Following(ms(n.After)).Before(ms(n.Before)).Grace(ms(n.Grace))
+	opts := []topology.StateOption{topology.Named(n.Name), topology.UnmatchedLate()}
+	switch n.Op {
+	case "join":
+		g.streams[n.ID] = stream{texts: left.Join(n.Name, right.texts, within, joined, opts...)}
+	case "leftJoin":
+		g.streams[n.ID] = stream{texts: left.LeftJoin(n.Name, right.texts, within, func(l *string, r **string) *string { return joined(l, side(r)) }, opts...)}
+	case "outerJoin":
+		g.streams[n.ID] = stream{texts: left.OuterJoin(n.Name, right.texts, within, func(l, r **string) *string { return joined(side(l), side(r)) }, opts...)}
+	}
+	return nil
 }
 
 func (g *graph) joinTables(n Node, left, right topology.Table[string, *string]) error {

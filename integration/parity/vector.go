@@ -18,7 +18,7 @@ import (
 var embedded embed.FS
 
 // Required are the families that must pass as a whole.
-var Required = []string{"stateless", "kv-aggregate", "table", "flow", "stream-table", "table-table", "foreign-key", "versioned", "stream-global", "tumbling", "hopping", "sliding", "session", "suppress", "cogroup", "primitives"}
+var Required = []string{"stateless", "kv-aggregate", "table", "flow", "stream-table", "table-table", "foreign-key", "versioned", "stream-global", "tumbling", "hopping", "sliding", "session", "suppress", "cogroup", "stream-stream", "primitives"}
 
 // Case is a topology with its input and what Kafka Streams made of it.
 type Case struct {
@@ -58,6 +58,8 @@ type Node struct {
 	Gap        int64 `json:"gapMs"`
 	Limit      int64 `json:"limitMs"`
 	MaxRecords int64 `json:"maxRecords"`
+	Before     int64 `json:"beforeMs"`
+	After      int64 `json:"afterMs"`
 }
 
 // Sent is an input record. Null is nil.

@@ -2,6 +2,7 @@ package span
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/kolkstreams/kolk/internal/state"
@@ -110,8 +111,11 @@ func (j Join) After() int64 { return j.after.Milliseconds() }
 // Grace is how much longer an unmatched record waits for a late partner, in ms.
 func (j Join) Grace() int64 { return j.grace.Milliseconds() }
 
-// Retention is how long records are kept for their partners, in ms.
-func (j Join) Retention() int64 { return j.Before() + j.After() + j.Grace() }
+// Retention is how long records are kept for their partners, in ms: both times together, as in Kafka Streams, but for negative ones, by which no record
+// may go earlier.
+func (j Join) Retention() int64 {
+	return Add(Add(max(0, j.Before()), max(0, j.After())), j.Grace())
+}
 
 // Faults are what is wrong with the declaration.
 func (j Join) Faults() []state.Fault {
@@ -138,6 +142,9 @@ func (j Join) Faults() []state.Fault {
 		f.add("the sum of before and after must not be negative", "the join's window ends before it starts: before %v, after %v", j.before, j.after)
 	}
 	f.duration("the join's grace", j.grace, 0)
+	if longest := int64(math.MaxInt64 / time.Millisecond); len(f) == 0 && j.Retention() > longest {
+		f.add(fmt.Sprintf("give times that are %v together at most", time.Duration(longest)*time.Millisecond), "the join's window overflows: before %v, after %v and grace %v", j.before, j.after, j.grace)
+	}
 	return f
 }
 

@@ -188,7 +188,7 @@ func version(headers []engine.Header) byte {
 // compacts says whether a store's changelog keeps only the last record of each key. That of a join side and of a store with history keep all.
 func compacts(decl *state.Decl) bool {
 	switch decl.Kind {
-	case "keyvalue", "window", "session", "suppress":
+	case "keyvalue", "window", "session", "suppress", "unmatched":
 		return true
 	}
 	return false
