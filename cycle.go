@@ -31,7 +31,27 @@ func (w *worker) commitWithin(ctx context.Context) bool {
 			return false
 		}
 	}
+	if t, err := w.protect(); err != nil {
+		if w.ctx.Err() != nil || passes(err) || errors.Is(err, context.DeadlineExceeded) {
+			w.in.log.Warn("commit put off", "worker", w.index, "error", err)
+			return w.abort()
+		}
+		w.failed(t, err)
+		return false
+	}
 	return w.endedAs(w.driver.Commit(ctx), true)
+}
+
+// protect comes before records of long ago go to changelogs. If it fails it says for which task.
+func (w *worker) protect() (*task, error) {
+	ctx, cancel := context.WithTimeout(w.ctx, w.in.c.TransactionTimeout/2)
+	defer cancel()
+	for _, t := range w.tasks {
+		if err := t.protected(ctx); err != nil {
+			return t, err
+		}
+	}
+	return nil, nil
 }
 
 // abort ends the transaction without effect.

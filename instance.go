@@ -40,7 +40,9 @@ type instance struct {
 	group    *kgo.Client
 	balancer *rebalance.Balancer
 	pulse    *pulse
-	purger   *purger
+	purger   *purger // of repartition topics
+	expired  *purger // of changelogs
+	retainer *retainer
 	globals  *globals // nil if there are none
 
 	// What one worker may stage for a commit, and one task may keep committed in memory, in bytes.
@@ -68,7 +70,7 @@ func start(ctx context.Context, a *App) (_ *instance, err error) {
 	c := &a.config
 	in := &instance{c: c, graph: a.graph, log: c.Logger, status: a.status, fatal: make(chan error, 1),
 		parts: make(map[string]map[int32]bool), tasks: make(map[rebalance.Task]*task), reaches: make(map[rebalance.Task]int64),
-		leaving: make(map[rebalance.Task]<-chan struct{}), ended: make(chan struct{}), purger: newPurger(),
+		leaving: make(map[rebalance.Task]<-chan struct{}), ended: make(chan struct{}), purger: newPurger(), expired: newPurger(), retainer: newRetainer(),
 		onDecode: engine.PolicyOf(c.OnDecodeError), onProcess: engine.PolicyOf(c.OnProcessError), onProduce: engine.PolicyOf(c.OnProduceError)}
 	in.ctx, in.cancel = context.WithCancel(ctx)
 	defer func() {
@@ -87,7 +89,7 @@ func start(ctx context.Context, a *App) (_ *instance, err error) {
 		return nil, err
 	}
 	err = in.patiently(in.ctx, "topics", func() (err error) {
-		in.topics, err = a.find(in.ctx, in.adm)
+		in.topics, err = a.find(in.ctx, in.adm, in.retainer)
 		return err
 	})
 	if err != nil {

@@ -72,6 +72,7 @@ func (o *opener) run() error {
 	if err := o.committed(); err != nil {
 		return err
 	}
+	o.protect()
 	if err := o.backends(); err != nil {
 		return err
 	}
@@ -95,6 +96,10 @@ func (o *opener) run() error {
 		return err
 	}
 	if err := o.restore(); err != nil {
+		return err
+	}
+	copy(o.task.durable, o.task.applied)
+	if err := o.task.retained(); err != nil {
 		return err
 	}
 	return o.start()
@@ -416,6 +421,8 @@ func (o *opener) plan() ([]changelog.Part, error) {
 		if s, ok := o.saved.Stores[d.Full()]; ok && !d.InMemory {
 			part.From = s.Next
 			switch {
+			case s.Next < start && expires(d):
+				part.From = start // what is gone from it has expired
 			case s.Next < start:
 				return nil, &staleError{fmt.Sprintf("it goes up to offset %d of %s/%d, which begins at %d now", s.Next, topic, t.key.Partition, start)}
 			case s.Next > end:
@@ -517,7 +524,7 @@ func (o *opener) read(slot int, loader state.Loader) error {
 	d := t.sub.Stores[slot]
 	p := in.status.restoring(t.id(), d.Name)
 	stop := in.watch(p)
-	next, err := in.reader.Restore(o.ctx, part, func(recs []changelog.Record) error {
+	take := func(recs []changelog.Record) error {
 		for i := range recs {
 			r := &recs[i]
 			var err error
@@ -545,7 +552,16 @@ func (o *opener) read(slot int, loader state.Loader) error {
 			}
 		}
 		return nil
-	}, p.p)
+	}
+	next, err := in.reader.Restore(o.ctx, part, take, p.p)
+	for errors.Is(err, changelog.ErrTruncated) && expires(d) {
+		// What comes first on the log expires first: it was deleted while it was read.
+		var start int64
+		if start, _, err = in.reader.End(o.ctx, part.Topic, part.Partition); err == nil {
+			part.From = min(start, part.End)
+			next, err = in.reader.Restore(o.ctx, part, take, p.p)
+		}
+	}
 	stop()
 	if err != nil {
 		return fmt.Errorf("restore store %q from %s: %w", d.Name, part, err)

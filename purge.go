@@ -6,16 +6,17 @@ import (
 	"time"
 
 	"github.com/kolkstreams/kolk/changelog"
+	"github.com/twmb/franz-go/pkg/kadm"
 )
 
 // purgeEvery is how often records of repartition topics that were processed are deleted from the broker. Their retention is without end, so
-// that nothing is lost when an application stands still; what was committed is of no more use.
+// that nothing is lost when an application stands still; what was committed is of no more use. The same goes for what has expired on changelogs.
 const purgeEvery = 30 * time.Second
 
-// purger collects how far repartition topics are committed, and deletes up to there.
+// purger collects up to which offsets topics are needed no more.
 type purger struct {
 	mu   sync.Mutex
-	upTo map[string]map[int32]int64 // by topic and partition, what is committed
+	upTo map[string]map[int32]int64 // by topic and partition
 	done map[string]map[int32]int64 // what was deleted
 }
 
@@ -30,7 +31,7 @@ func set(m map[string]map[int32]int64, topic string, partition int32, offset int
 	m[topic][partition] = offset
 }
 
-// committed notes a committed offset.
+// committed notes that what comes before a committed offset is needed no more.
 func (p *purger) committed(topic string, partition int32, offset int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,17 +75,25 @@ func (in *instance) purge() {
 			return
 		case <-tick.C:
 		}
-		due := in.purger.due()
-		if len(due) == 0 {
-			continue
+		in.delete(in.purger, "processed records of repartition topics", changelog.Purge)
+		in.delete(in.expired, "expired records of changelogs", changelog.Expire)
+		for _, old := range in.retainer.idle(time.Now()) {
+			in.protectIdle(old)
 		}
-		ctx, cancel := context.WithTimeout(in.ctx, purgeEvery)
-		err := changelog.Purge(ctx, in.adm, due)
-		cancel()
-		if err != nil {
-			in.log.Info("processed records of repartition topics were not deleted", "error", err)
-			continue
-		}
-		in.purger.purged(due)
 	}
+}
+
+// delete deletes what a purger has collected.
+func (in *instance) delete(p *purger, what string, f func(context.Context, *kadm.Client, map[string]map[int32]int64) error) {
+	due := p.due()
+	if len(due) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(in.ctx, purgeEvery)
+	defer cancel()
+	if err := f(ctx, in.adm, due); err != nil {
+		in.log.Info(what+" were not deleted", "error", err)
+		return
+	}
+	p.purged(due)
 }

@@ -45,6 +45,7 @@ type task struct {
 	froze    time.Time
 	dated    time.Time // when the last checkpoint says it was made
 	applied  []int64   // next, as of the last checkpoint
+	durable  []int64   // next, as of the last checkpoint that is finished
 	closed   atomic.Bool
 	reach    atomic.Int64 // how many changelog records the local store holds, for the assignment
 }
@@ -67,6 +68,7 @@ func newTask(w *worker, key rebalance.Task, sub *engine.Sub) *task {
 	}
 	t.next = make([]int64, len(sub.Stores))
 	t.applied = make([]int64, len(sub.Stores))
+	t.durable = make([]int64, len(sub.Stores))
 	t.staged = make([]*kgo.Record, len(sub.Stores))
 	return t
 }
@@ -152,7 +154,10 @@ func (t *task) committed() error {
 			t.worker.in.purger.committed(t.input(i), t.key.Partition, t.Next(i))
 		}
 	}
-	return t.Committed()
+	if err := t.Committed(); err != nil {
+		return err
+	}
+	return t.retained()
 }
 
 // rollback goes back to the last commit.
@@ -238,6 +243,7 @@ func (t *task) settle(wait bool) error {
 	if err != nil {
 		return err
 	}
+	copy(t.durable, t.applied)
 	t.worker.in.log.Debug("checkpoint", "task", t.id(), "rows", t.rows)
 	t.noteReach()
 	return t.Applied(c)
@@ -268,6 +274,9 @@ func (t *task) shut() {
 		return
 	}
 	defer close(t.ended)
+	for _, d := range t.sub.Stores {
+		t.worker.in.retainer.closed(t.log(d), t.key.Partition)
+	}
 	log := t.worker.in.log.With("task", t.id())
 	clean := true
 	if t.Task != nil {

@@ -33,7 +33,7 @@ type topics struct {
 const askAgain = 5 * time.Second
 
 // find looks the user's topics up, works out the internal ones, creates those that are missing and checks the rest. Its error joins all that is wrong.
-func (a *App) find(ctx context.Context, adm *kadm.Client) (*topics, error) {
+func (a *App) find(ctx context.Context, adm *kadm.Client, keep *retainer) (*topics, error) {
 	c, t := &a.config, &topics{adm: adm, counts: make(map[string]int32), ids: make(map[string][16]byte), unknown: make(map[string]time.Time), tombstones: make(map[string]time.Duration), largest: make(map[string]int32)}
 	if err := t.users(ctx, a.graph, c.Application); err != nil {
 		return nil, err
@@ -48,6 +48,7 @@ func (a *App) find(ctx context.Context, adm *kadm.Client) (*topics, error) {
 	}
 	t.counts = counts
 	var specs []changelog.Spec
+	stores := make(map[string]*state.Decl)
 	for _, s := range a.graph.Subs {
 		for _, in := range s.Inputs {
 			if in.Repartition {
@@ -57,6 +58,7 @@ func (a *App) find(ctx context.Context, adm *kadm.Client) (*topics, error) {
 		}
 		for _, d := range s.Stores {
 			if d.Source == "" {
+				stores[changelog.Changelog(c.Application, d.Name, d.Version)] = d
 				specs = append(specs, changelog.Spec{Name: changelog.Changelog(c.Application, d.Name, d.Version), Kind: kindOf(d), Retention: time.Duration(d.Retention) * time.Millisecond, Partitions: s.Tasks(c.Application, counts),
 					Replicas: c.InternalTopics.Replicas, Common: c.InternalTopics.Config, Overrides: d.Config, For: d.Name})
 			}
@@ -68,6 +70,9 @@ func (a *App) find(ctx context.Context, adm *kadm.Client) (*topics, error) {
 	}
 	for name, topic := range found {
 		t.counts[name], t.ids[name], t.tombstones[name] = topic.Partitions, topic.ID, topic.TombstoneRetention
+		if d := stores[name]; d != nil {
+			keep.found(name, d, topic)
+		}
 		for _, note := range topic.Notes {
 			c.Logger.Warn("internal topic differs from what kolk would create", "topic", name, "difference", note)
 		}

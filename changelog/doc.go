@@ -17,6 +17,13 @@
 // Names and configurations are those of Kafka Streams, so an application can bring its topics along. [Ensure] creates what is missing and checks what is
 // there. It never alters a topic: one that would lose state refuses the start with a [TopicError], which holds the command that repairs it.
 //
+// # Event times of long ago
+//
+// Brokers delete and compact by the times of records and by their own clock, and the records of a changelog bear event times. Where event time lies far
+// behind the clock, in a replay of last year's input or behind an input that has stood still for a day, what the broker takes for old is what the store still
+// needs: a windowed changelog would be deleted, the history of a versioned one compacted away. [Protect] takes the broker's limit off a topic before that can happen. A
+// windowed changelog stays bounded nevertheless, because its owner deletes what has expired by event time (see [Expire]).
+//
 // Beside data there is on a changelog: the markers that end transactions, one offset each; the records of aborted transactions, until the broker cleans them;
 // and holes, where compaction has removed records. So offsets are not a count of records, and the last offset is seldom a record.
 //

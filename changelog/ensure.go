@@ -40,6 +40,10 @@ type Topic struct {
 	// TombstoneRetention is how long a tombstone stays on a compacted topic. A checkpoint older than that cannot be brought up to date: a deleted row's tombstone
 	// may be gone. Zero if the broker does not tell.
 	TombstoneRetention time.Duration
+	// Retention is the age at which the broker deletes records: with cleanup.policy delete its retention.ms. Zero if it deletes none by age, or does not tell.
+	Retention time.Duration
+	// CompactionLag is the age below which records are not compacted; zero if there is none.
+	CompactionLag time.Duration
 	// Notes are differences from the wanted configuration that lose nothing, for the log.
 	Notes []string
 }
@@ -51,7 +55,7 @@ const (
 )
 
 // Ensure creates the topics that are missing, waits until the cluster knows them all, and checks all of them, created ones too, as a broker's policy may have changed
-// what was asked for. It never alters a topic. Several instances may do this at once: a topic that another one has just created is as good as an own one.
+// what was asked for. It never alters a topic ([Protect] may, later). Several instances may do this at once: a topic that another one has just created is as good as an own one.
 //
 // The error joins everything that is wrong, one [*TopicError] each, in the order of topics. It is another error if the cluster cannot be reached, or if ctx ends. Topics
 // that do not become visible within a minute are an error as well.
@@ -234,6 +238,10 @@ func (e *ensurer) check(ctx context.Context, found kadm.TopicDetails) (Topics, s
 		if ms, err := strconv.ParseInt(config[deleteRetention], 10, 64); err == nil {
 			topic.TombstoneRetention = millis(ms)
 		}
+		if _, deletes := policies(config[cleanupPolicy]); deletes {
+			topic.Retention = millis(max(number(config[retentionMS]), 0))
+		}
+		topic.CompactionLag = millis(max(number(config[compactionLag]), 0))
 		topics[name] = topic
 	}
 	if err := errors.Join(faults...); err != nil {

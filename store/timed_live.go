@@ -62,3 +62,10 @@ func (s *timed[K, V]) Load(to state.Loader, name, value []byte, at int64) error 
 	}
 	return s.segmented.load(to, name, value, at)
 }
+
+// Observed is the largest time that was written.
+func (s *timed[K, V]) Observed() int64 {
+	s.check()
+	s.learnTime()
+	return s.observed
+}

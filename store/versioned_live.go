@@ -270,3 +270,10 @@ func (s *versioned[K, V]) Close() {
 	s.latest.Close()
 	s.past.Close()
 }
+
+// Observed is the largest time that was put.
+func (s *versioned[K, V]) Observed() int64 {
+	s.check()
+	s.oldest()
+	return s.observed
+}

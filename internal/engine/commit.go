@@ -44,6 +44,21 @@ func (t *Task) Flush(write func(d *state.Decl, key, value []byte, at int64) erro
 	return nil
 }
 
+// Observed is how far a store's own time has come, in ms of event time, dirty writes included: what expires in it does so by that. False for stores that
+// do not go by time, and before the first write.
+func (t *Task) Observed(slot int) (at int64, ok bool, err error) {
+	s, ages := t.stores[slot].(state.Ageing)
+	if !ages {
+		return 0, false, nil
+	}
+	if t.failed != nil {
+		return 0, false, t.failed
+	}
+	defer t.caught("process", &err)
+	at = s.Observed()
+	return at, at >= 0, nil
+}
+
 // VersionHeader is the header of changelog records that says the version of their values' layout.
 const VersionHeader = "v"
 

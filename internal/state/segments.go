@@ -14,3 +14,10 @@ type Opener interface {
 	// Opened is what processors get.
 	Opened() any
 }
+
+// Ageing is a Live whose entries are gone, or lose their history, by how far the largest time that was written to it is past them.
+type Ageing interface {
+	Live
+	// Observed is that time in ms, dirty writes included; negative before the first. It may read the backend.
+	Observed() int64
+}
