@@ -79,7 +79,8 @@ const (
 	AtLeastOnce
 )
 
-// InternalTopics is how changelogs and repartition topics are created. Topics that exist are checked, never altered.
+// InternalTopics is how changelogs and repartition topics are created. Topics that exist are checked, and not altered, but for the limits
+// of age where event time is so far behind the clock that the broker would remove state.
 type InternalTopics struct {
 	// Replicas is the replication factor. Zero means the broker's default.
 	Replicas int16

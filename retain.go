@@ -79,9 +79,8 @@ func (r *retainer) lifted(topic string) {
 	delete(r.spare, topic)
 }
 
-// committed takes over how far a store has come: all its records are before next, and it has come to the time observed. Records before durable are in the
-// local store too.
-func (r *retainer) committed(topic string, partition int32, d *state.Decl, observed, next, durable int64) (deletable int64) {
+// committed takes over how far a store has come: all its records are before next, and it has come to the time observed.
+func (r *retainer) committed(topic string, partition int32, d *state.Decl, observed, next int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := logPart{topic, partition}
@@ -92,7 +91,7 @@ func (r *retainer) committed(topic string, partition int32, d *state.Decl, obser
 	}
 	a.observed = observed
 	if !expires(d) {
-		return 0 // the newest version of each key is needed, however old
+		return // the newest version of each key is needed, however old
 	}
 	if n := len(a.marks); n == 0 || observed-a.marks[n-1].observed > a.keeps/marksKept {
 		a.marks = append(a.marks, mark{next, observed})
@@ -100,10 +99,17 @@ func (r *retainer) committed(topic string, partition int32, d *state.Decl, obser
 	for len(a.marks) > 1 && observed-a.marks[1].observed >= a.keeps {
 		a.marks = a.marks[1:]
 	}
-	if m := a.marks[0]; observed-m.observed >= a.keeps {
-		return min(m.offset, durable)
+}
+
+// deletable is the offset before which all records have expired. Those that are not in the local store yet, which ends at durable, are left: they are read again after a crash.
+func (r *retainer) deletable(topic string, partition int32, durable int64) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a := r.logs[logPart{topic, partition}]
+	if a == nil || len(a.marks) == 0 || a.observed-a.marks[0].observed < a.keeps {
+		return 0
 	}
-	return 0
+	return min(a.marks[0].offset, durable)
 }
 
 // closed forgets a partition.
@@ -207,9 +213,18 @@ func (t *task) retained() error {
 		if !ok {
 			continue
 		}
-		if upTo := in.retainer.committed(t.log(d), t.key.Partition, d, at, t.next[slot], t.durable[slot]); upTo > 0 {
+		in.retainer.committed(t.log(d), t.key.Partition, d, at, t.next[slot])
+	}
+	t.expired()
+	return nil
+}
+
+// expired notes what may be deleted from the changelogs.
+func (t *task) expired() {
+	in := t.worker.in
+	for slot, d := range t.sub.Stores {
+		if upTo := in.retainer.deletable(t.log(d), t.key.Partition, t.durable[slot]); upTo > 0 {
 			in.expired.committed(t.log(d), t.key.Partition, upTo)
 		}
 	}
-	return nil
 }

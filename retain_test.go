@@ -12,6 +12,7 @@ import (
 	"github.com/kolkstreams/kolk/changelog"
 	"github.com/kolkstreams/kolk/internal/state"
 	"github.com/kolkstreams/kolk/serde"
+	"github.com/kolkstreams/kolk/store"
 	"github.com/kolkstreams/kolk/topology"
 	"github.com/kolkstreams/kolk/window"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -216,7 +217,8 @@ func TestRetainer(t *testing.T) {
 	}
 	var got []string
 	for i, at := range []int64{0, 100, 500, 999, 1000, 1240, 1600, 5000, 5000} {
-		if upTo := r.committed("log", 0, d, at, int64(10*(i+1)), 65); upTo > 0 {
+		r.committed("log", 0, d, at, int64(10*(i+1)))
+		if upTo := r.deletable("log", 0, 65); upTo > 0 {
 			got = append(got, fmt.Sprint(at, ":", upTo))
 		}
 	}
@@ -235,4 +237,30 @@ func TestRetainer(t *testing.T) {
 	if len(r.logs) != 0 {
 		t.Error("the partition is still there")
 	}
+}
+
+// The history of a versioned table would not be deleted but compacted away.
+func TestX6VersionedTableOfLongAgo(t *testing.T) {
+	inWorld(t, map[string]int32{"words": 1, "totals": 1}, func(w *world) {
+		c := w.config("app")
+		c.InternalTopics.Config = nil
+		b := topology.New()
+		b.VersionedTable("prices", words, store.FiniteKeys(10), time.Hour).Stream().MapValues(func(string) int64 { return 1 }).To(totals)
+		r := w.start(b, c).ready()
+		if got := w.setting("app-prices-changelog", "min.compaction.lag.ms"); got != "90000000" {
+			t.Errorf("created with min.compaction.lag.ms=%s, want an hour and a day", got)
+		}
+		w.produce("words", []byte("a"), []byte("1"), longAgo)
+		w.settled("app", "words")
+		if got := w.setting("app-prices-changelog", "min.compaction.lag.ms"); got != "9223372036854775807" {
+			t.Errorf("min.compaction.lag.ms is %s after an event of 1987", got)
+		}
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+		r = w.start(b, c).ready() // what kolk has altered is as good as what it has created
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }

@@ -244,6 +244,7 @@ func (t *task) settle(wait bool) error {
 		return err
 	}
 	copy(t.durable, t.applied)
+	t.expired()
 	t.worker.in.log.Debug("checkpoint", "task", t.id(), "rows", t.rows)
 	t.noteReach()
 	return t.Applied(c)
