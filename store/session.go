@@ -88,6 +88,9 @@ func (s *sessions[K, V]) Ending(from, to int64, visit func(key K, start, end int
 	})
 }
 
+// First is the first end that is not before from.
+func (s *sessions[K, V]) First(from int64) (end int64, ok bool) { return s.first(from) }
+
 // Opened is the store for processors.
 func (s *sessions[K, V]) Opened() any { return Session[K, V](sessionView[K, V]{s}) }
 

@@ -149,10 +149,7 @@ func (w *walk[K, V]) all() {
 			p = s.parts[n]
 		}
 		w.items, w.buf = w.items[:0], w.buf[:0]
-		lo, hi := max(q.lo, n*s.length), q.hi
-		if end := n*s.length + s.length - 1; end > 0 {
-			hi = min(hi, end)
-		}
+		lo, hi := s.within(n, q.lo, q.hi)
 		tree.Ascend(treeItem{name: string(appendPlace(nil, place{at: lo}, s.tail))}, func(t treeItem) bool {
 			at := placeOf(t.name, s.tail)
 			if at.at > hi {
@@ -180,6 +177,46 @@ func (w *walk[K, V]) all() {
 			return
 		}
 	}
+}
+
+// first is the first place in time, from a time on, at which there is an entry. It is what a query would visit first, without collecting the rest.
+func (s *timed[K, V]) first(from int64) (at int64, ok bool) {
+	s.check()
+	s.learnTime()
+	from = max(from, s.horizon(s.observed), 0)
+	tree := s.order(false)
+	for _, n := range s.numbers(from, math.MaxInt64) {
+		if !s.segment(max(from, n*s.length)).whole {
+			s.bring(n)
+		}
+		lo, hi := s.within(n, from, math.MaxInt64)
+		if !s.parts[n].whole {
+			s.each(query[K]{lo: lo, hi: hi, until: math.MaxInt64}, func(p placed[K], _ V, _ int64) bool {
+				at, ok = p.at, true
+				return false
+			})
+		} else {
+			tree.Ascend(treeItem{name: string(appendPlace(nil, place{at: lo}, s.tail))}, func(t treeItem) bool {
+				if at = placeOf(t.name, s.tail).at; at > hi {
+					return false
+				}
+				ok = s.slab.at(t.id).has(present)
+				return !ok
+			})
+		}
+		if ok {
+			return at, true
+		}
+	}
+	return 0, false
+}
+
+// within is the part of a range of time that a segment has.
+func (s *timed[K, V]) within(n, lo, hi int64) (int64, int64) {
+	if end := n*s.length + s.length - 1; end > 0 {
+		hi = min(hi, end)
+	}
+	return max(lo, n*s.length), hi
 }
 
 // numbers are the segments of a range of time, in memory or in the backend.

@@ -76,6 +76,9 @@ func (s *windows[K, V]) Starting(from, to int64, visit func(key K, start int64, 
 	})
 }
 
+// First is the first start that is not before from.
+func (s *windows[K, V]) First(from int64) (start int64, ok bool) { return s.first(from) }
+
 func (s *windows[K, V]) key(p placed[K]) window.Key[K] {
 	return window.Of(p.key, time.UnixMilli(p.at), time.UnixMilli(s.ends(p.at)))
 }

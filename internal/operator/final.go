@@ -16,8 +16,10 @@ type finals[K comparable, A any] struct {
 	due  int64  // no window that has not been sent closes before
 	// inclusive says that a window's end belongs to it, so that it is closed one millisecond later.
 	inclusive int64
-	// scan visits what was closed after one time and is closed at another, in order, and then at most one window that is still open.
-	scan  func(after, at int64, visit func(k K, start, end int64, value A, entry int64) (more bool))
+	// scan visits what was closed after one time and is closed at another, in order.
+	scan func(after, at int64, visit func(k K, start, end int64, value A, entry int64))
+	// first is the end of the first window that is open at a time.
+	first func(at int64) (end int64, ok bool)
 	batch []closedWindow[K, A]
 }
 
@@ -34,14 +36,19 @@ func newWindowFinals[K comparable, A any](t *engine.Task, n *engine.Node, w *Win
 		f.inclusive = 1
 	}
 	rows, spec := w.Rows, w.Spec
-	f.scan = func(after, _ int64, visit func(k K, start, end int64, value A, entry int64) bool) {
+	f.scan = func(after, at int64, visit func(k K, start, end int64, value A, entry int64)) {
 		from := int64(0)
 		if after >= 0 {
 			from = max(0, spec.Closed(after)+1)
 		}
-		rows.Starting(from, never, func(k K, start int64, value A, entry int64) bool {
-			return visit(k, start, spec.End(start), value, entry)
+		rows.Starting(from, spec.Closed(at), func(k K, start int64, value A, entry int64) bool {
+			visit(k, start, spec.End(start), value, entry)
+			return true
 		})
+	}
+	f.first = func(at int64) (int64, bool) {
+		start, ok := rows.First(spec.Closed(at) + 1)
+		return spec.End(start), ok
 	}
 	return f
 }
@@ -56,13 +63,11 @@ func (f *finals[K, A]) upTo(r *engine.Rec, at int64) {
 	}
 	f.task.At(f.node)
 	f.due = never
-	f.scan(*f.sent, at, func(k K, start, end int64, value A, entry int64) bool {
-		if closes := span.Add(end, f.inclusive); closes > at {
-			f.due = closes
-			return false
-		}
+	if end, ok := f.first(at); ok {
+		f.due = span.Add(end, f.inclusive)
+	}
+	f.scan(*f.sent, at, func(k K, start, end int64, value A, entry int64) {
 		f.batch = append(f.batch, closedWindow[K, A]{k, start, end, value, entry})
-		return true
 	})
 	*f.sent = at
 	// What follows may write to the store, so the scan is over.

@@ -35,9 +35,13 @@ func NewSessioned[K comparable, A any](t *engine.Task, n *engine.Node, s Session
 	if s.Final != nil {
 		rows := s.Rows
 		s.final = &finals[K, A]{node: n, task: t, next: s.Final, sent: t.Clock(s.Store), inclusive: 1,
-			scan: func(after, _ int64, visit func(k K, start, end int64, value A, entry int64) bool) {
-				rows.Ending(max(0, after), never, func(k K, start, end int64, value A) bool { return visit(k, start, end, value, end) })
-			}}
+			scan: func(after, at int64, visit func(k K, start, end int64, value A, entry int64)) {
+				rows.Ending(max(0, after), at-1, func(k K, start, end int64, value A) bool {
+					visit(k, start, end, value, end)
+					return true
+				})
+			},
+			first: rows.First}
 	}
 	return &s
 }

@@ -14,6 +14,8 @@ type Windows[K comparable, V any] interface {
 	Fetch(key K, from, to int64, backward bool, visit func(start int64, value V, at int64) bool)
 	// Starting visits the windows of all keys that start in [from, to], in order of start, then of encoded key.
 	Starting(from, to int64, visit func(key K, start int64, value V, at int64) bool)
+	// First is the start of the first window of any key that starts at from or later.
+	First(from int64) (start int64, ok bool)
 }
 
 // Sessions is how typed operators use a session store; its Live implements it beside the store's public interface. Start and end are inclusive,
@@ -30,4 +32,6 @@ type Sessions[K comparable, V any] interface {
 	Remove(key K, start, end int64)
 	// Ending visits the sessions of all keys that end in [from, to], in order of end, then start, then of encoded key.
 	Ending(from, to int64, visit func(key K, start, end int64, value V) bool)
+	// First is the end of the first session of any key that ends at from or later.
+	First(from int64) (end int64, ok bool)
 }

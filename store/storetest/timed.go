@@ -80,6 +80,7 @@ type timedStore interface {
 	remove(key string, p spot)
 	one(key string, lo, hi int64, visit func(p spot, value string) bool)
 	all(lo, hi int64, visit func(key string, p spot, value string) bool)
+	First(from int64) (at int64, ok bool)
 }
 
 type windowStore struct {

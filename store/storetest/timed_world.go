@@ -96,7 +96,7 @@ func (w *timedWorld) draw() timedKey {
 
 func (w *timedWorld) step() {
 	w.time++
-	switch rapid.SampledFrom([]string{"write", "write", "write", "write", "write", "get", "get", "one", "one", "all", "all", "loop",
+	switch rapid.SampledFrom([]string{"write", "write", "write", "write", "write", "get", "get", "one", "one", "all", "all", "first", "loop",
 		"flush", "commit", "commit", "rollback", "freeze", "apply", "apply", "crash", "lose", "reader", "settle", "len"}).Draw(w.t, "op") {
 	case "write":
 		w.write()
@@ -108,6 +108,8 @@ func (w *timedWorld) step() {
 		w.one(func() {})
 	case "all":
 		w.all(func() {})
+	case "first":
+		w.first()
 	case "loop":
 		if rapid.Bool().Draw(w.t, "of one key") {
 			w.one(w.write)
@@ -255,6 +257,19 @@ func (w *timedWorld) all(busy func()) {
 	})
 	if !slices.Equal(got, want) {
 		w.t.Fatalf("entries in [%d, %d]:\n%q\nwant\n%q", lo, hi, got, want)
+	}
+}
+
+func (w *timedWorld) first() {
+	lo, _ := w.window()
+	want, there := int64(0), false
+	for k := range w.now {
+		if k.at >= lo && !w.gone(k.at, w.observed) && (!there || k.at < want) {
+			want, there = k.at, true
+		}
+	}
+	if got, ok := w.store.First(lo); got != want || ok != there {
+		w.t.Fatalf("the first entry from %d on is at %d, %v, want %d, %v", lo, got, ok, want, there)
 	}
 }
 
