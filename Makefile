@@ -10,7 +10,7 @@ FUZZTIME ?= 10s
 OUT ?= bin/contender
 
 .DEFAULT_GOAL := help
-.PHONY: help build fmt lint test cover fuzz demo parity bench contender chaos takeover clean
+.PHONY: help build fmt lint test cover fuzz demo parity bench contender chaos takeover soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ chaos: ## kill instances and brokers at random and compare with a batch: FAULTS=
 takeover: ## seconds from kill -9 to the first record processed elsewhere, commit latency, what a restart reads
 	@.ci/tools java javac mvn
 	@cd integration && go run ./cmd/takeover
+
+soak: ## a minute of 30 minutes of event time a second, with ever new keys: prints what is kept, and fails if that grows (ARGS=-h: more)
+	@cd integration && go run ./cmd/soak $(ARGS)
 
 clean: ## remove what builds and tests left here and in Go's test cache; jars stay in KOLK_CACHE
 	@rm -rf bin integration/bin integration/results*.json cover*.html

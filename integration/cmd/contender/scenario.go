@@ -49,4 +49,3 @@ func numbers(left, right []byte) []byte {
 	out := make([]byte, 0, 16)
 	return append(append(out, left[:8]...), right[:8]...)
 }
-
