@@ -96,5 +96,5 @@ func TestKillOnKafka(t *testing.T) {
 	if len(o.Nodes) > 0 {
 		o.Session = 2 * time.Second
 	}
-	suffer(t, o, "count", "flights", "foreign")
+	suffer(t, o, "count", "flights", "foreign", "pairs")
 }

@@ -10,7 +10,7 @@
 // which survives its end.
 //
 // That is for jobs that count. The tables of the job "foreign" are replaced and deleted all the while: their last rows must be right under both guarantees, and under exactly-once no row ever goes
-// back to an older one. Rule has what is asked of an output.
+// back to an older one. The job "pairs" joins two streams; what comes out are events, each as often as the batch has it. Rule has what is asked of an output.
 //
 // Two more things are tried once the faults are over. Every row is updated once more by the processes that have survived, from the stores that they have. Then
 // they are stopped, and every row is updated once more by a process that has nothing and restores all of it. A row that any store holds wrongly shows in the output.

@@ -76,6 +76,7 @@ var Jobs = map[string]func(application string, seed uint64) (Job, error){
 	"count":   newCount,
 	"flights": newFlights,
 	"foreign": newForeign,
+	"pairs":   newPairs,
 	"wide":    newWide, // count, with a million rows
 }
 

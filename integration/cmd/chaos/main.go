@@ -41,7 +41,7 @@ func run(ctx context.Context, args []string) error {
 	flags.IntVar(&o.Faults, "faults", 20, "faults of each run")
 	flags.Uint64Var(&o.Seed, "seed", 1, "of what happens when")
 	flags.IntVar(&o.Rate, "rate", 2000, "records a second")
-	jobs := flags.String("job", "count,flights,foreign", "jobs to run")
+	jobs := flags.String("job", "count,flights,foreign,pairs", "jobs to run")
 	guarantees := flags.String("guarantee", chaos.ExactlyOnce+","+chaos.AtLeastOnce, "guarantees to run them under")
 	nodes := flags.Int("nodes", 1, "brokers, 1 or 3")
 	fake := flags.Bool("fake", false, "run on an in-process broker, in a process of its own")
