@@ -74,8 +74,6 @@ func main() {
 		Application: "fees",
 		Brokers:     []string{cmp.Or(os.Getenv("KAFKA"), "localhost:9092")},
 		StateDir:    "state",
-		// Brokers delete records by their time, in changelogs too, and these are of 2001.
-		InternalTopics: kolk.InternalTopics{Config: map[string]string{"retention.ms": "-1"}},
 	})
 	if err != nil {
 		log.Fatal(err)
