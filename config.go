@@ -47,8 +47,10 @@ type Config struct {
 	CloseTimeout time.Duration
 	// InternalTopics is how changelogs and repartition topics are created.
 	InternalTopics InternalTopics
-	// MaxIdle is how long a task waits for an input that has no data while another has, so that records are taken in order of time (Kafka Streams'
-	// max.task.idle.ms). Zero waits only for what the broker already has; -1 never waits.
+	// MaxIdle is how long a task waits for an input that has no data while another has, so that records are taken in order of time (as Kafka Streams'
+	// max.task.idle.ms, which also counts the time in which nobody waited). Results then do not depend on how fast each input is written and read, as long as none lags
+	// behind another by more than that; the price is that records wait so long where the other input is silent. Zero waits only for what the broker already has, as
+	// far as that is known from the last fetch; -1 never waits. What an open transaction upstream hides is not waited for.
 	MaxIdle time.Duration
 	// MaxAhead drops records whose event time is more than this past the wall clock, counted under "ahead", so that one wrong clock cannot expire everybody's
 	// state; they do not move stream time. topology.OnDrop at the source sends them elsewhere. Zero, the default, takes every time: results then depend on data alone.

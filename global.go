@@ -36,6 +36,7 @@ type globalTable struct {
 	*engine.Global
 	dir     string // empty if it is in memory
 	disk    state.Backend
+	seen    *globalStatus
 	next    []int64 // by partition: the next offset to read
 	settled []int64 // next, as of when all that was read was in the store
 	saved   time.Time
@@ -57,9 +58,13 @@ func (in *instance) openGlobals() error {
 	g := &globals{in: in}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	in.globals = g
+	if err := in.topics.globals(in.ctx, in); err != nil {
+		return err
+	}
 	for _, decl := range in.graph.Globals {
-		t := &globalTable{saved: time.Now()}
+		t := &globalTable{saved: time.Now(), seen: in.status.global(decl)}
 		g.tables = append(g.tables, t)
+		in.status.set(Joining, fmt.Sprintf("copying global table %q", decl.Store.Name))
 		if err := g.open(t, decl); err != nil {
 			return fmt.Errorf("global table %q: %w", decl.Store.Name, err)
 		}
@@ -94,7 +99,14 @@ func (g *globals) fill(t *globalTable, decl *engine.GlobalTable) error {
 		return err
 	}
 	in := g.in
-	t.Global = engine.OpenGlobal(decl, state.Env{Backend: t.disk, Budget: in.budget})
+	err := in.bound(in.ctx, fmt.Sprintf("global table %q", decl.Store.Name), func() (err error) {
+		t.Global, err = engine.OpenGlobal(in.ctx, decl, state.Env{Backend: t.disk, Budget: in.budget})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	t.seen.opened(t.Global)
 	ends, err := in.adm.ListCommittedOffsets(in.ctx, decl.Topic)
 	if err == nil {
 		err = ends.Error()
@@ -110,6 +122,7 @@ func (g *globals) fill(t *globalTable, decl *engine.GlobalTable) error {
 		return fmt.Errorf("beginnings of topic %s: %w", decl.Topic, err)
 	}
 	if t.next, err = g.positions(t, starts, ends); err != nil {
+		t.seen.opened(nil)
 		t.Close()
 		return err
 	}
@@ -210,6 +223,9 @@ func (g *globals) load(t *globalTable, p int32, end int64, loader state.Loader) 
 	if t.next[p] >= end {
 		return nil
 	}
+	progress := t.seen.restoring()
+	stop := g.in.watch(progress)
+	defer stop()
 	part := changelog.Part{Topic: topic, Partition: p, ID: g.in.topics.id(topic), From: t.next[p], End: end}
 	next, err := g.in.reader.Restore(g.in.ctx, part, func(recs []changelog.Record) error {
 		for i := range recs {
@@ -231,7 +247,7 @@ func (g *globals) load(t *globalTable, p int32, end int64, loader state.Loader) 
 		}
 		t.settled = slices.Clone(t.next)
 		return g.save(t)
-	}, nil)
+	}, progress.p)
 	if err != nil {
 		return fmt.Errorf("copy it: %w", err)
 	}
@@ -245,6 +261,7 @@ func (g *globals) check(t *globalTable, p int32, r *engine.Record) (ok bool, err
 	if err != nil || why == "" {
 		return err == nil, err
 	}
+	t.seen.drop(why)
 	g.in.log.Warn("record of a global table is left out", "table", t.Table.Store.Name, "topic", t.Table.Topic, "partition", p, "offset", r.Offset, "reason", why)
 	if f := dropHook(g.in.c.Hooks.OnDrop); f != nil {
 		f(engine.Drop{Task: "global", Node: t.Table.Node.Name, Reason: why, Time: r.Time, Topic: t.Table.Topic, Partition: p, Offset: r.Offset, Key: r.Key, Value: r.Value})
@@ -436,6 +453,7 @@ func (g *globals) close() {
 				g.in.log.Warn("global table was not written to disk; it is read from its topic at the next start", "table", t.Table.Store.Name, "error", err)
 				clean = false
 			}
+			t.seen.opened(nil)
 			t.Close()
 		}
 		if err := t.disk.Close(clean); err != nil {

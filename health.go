@@ -1,6 +1,7 @@
 package kolk
 
 import (
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -55,6 +56,7 @@ type Health struct {
 	Err     error  // of Failed
 	Ready   bool   // the group has assigned, and every task of this instance runs
 	Tasks   []TaskHealth
+	Globals []GlobalHealth
 	Notices []Notice // what needs a look: passed bounds, stalled restores, commits that fail; none means that all is well
 	Commits int64    // committed transactions, or offset commits, since the start
 	Records int64    // input records processed since the start, those that were rolled back included
@@ -137,7 +139,8 @@ type status struct {
 	assigned bool // the group has spoken
 	tasks    map[string]*taskStatus
 	notices  map[string]Notice // by subject
-	told     map[string]bool   // topics whose keys were reported to lie elsewhere
+	globals  []*globalStatus
+	told     map[string]bool // topics whose keys were reported to lie elsewhere
 	commits  int64
 	records  int64
 }
@@ -348,9 +351,17 @@ func (s *status) snapshot() (Health, <-chan struct{}) {
 		}
 		h.Tasks = append(h.Tasks, th)
 		for _, st := range th.Stores {
-			if st.Expected > 0 && st.Entries > 2*st.Expected {
-				h.Notices = append(h.Notices, Notice{Subject: "store " + st.Name + " of task " + id, Problem: "it holds more than twice the entries that its bound expects",
-					Remedy: "look whether its keys grow with time; declare the right number, or a TTL"})
+			h.bounded("store "+st.Name+" of task "+id, st, "declare the right number, or a TTL")
+		}
+	}
+	for _, g := range s.globals {
+		gh := g.health()
+		h.Globals = append(h.Globals, gh)
+		h.bounded("global table "+gh.Store.Name, gh.Store, "declare the right number")
+		for _, p := range gh.Restores {
+			if p.Stalled > 0 {
+				h.Notices = append(h.Notices, Notice{Subject: "global table " + gh.Store.Name, Problem: fmt.Sprintf("the copy of partition %d of topic %s stands still", p.Partition, p.Topic),
+					Remedy: "look whether the topic's leader answers, and for transactions that nobody ends"})
 			}
 		}
 	}
@@ -359,6 +370,13 @@ func (s *status) snapshot() (Health, <-chan struct{}) {
 		h.Notices = append(h.Notices, s.notices[subject])
 	}
 	return h, s.changed
+}
+
+// bounded notes a store with many more entries than it was declared to have.
+func (h *Health) bounded(subject string, st StoreHealth, remedy string) {
+	if st.Expected > 0 && st.Entries > 2*st.Expected {
+		h.Notices = append(h.Notices, Notice{Subject: subject, Problem: "it holds more than twice the entries that its bound expects", Remedy: "look whether its keys grow with time; " + remedy})
+	}
 }
 
 func plural(n int, one, many string) string {

@@ -92,7 +92,11 @@ func (o *opener) run() error {
 			return err
 		}
 	}
-	if o.task.Task, err = engine.Open(o.task.sub, o.task.key.Partition, o.task.env()); err != nil {
+	err = o.in.bound(o.ctx, "task "+o.task.id(), func() (err error) {
+		o.task.Task, err = engine.Open(o.task.sub, o.task.key.Partition, o.task.env())
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	if err := o.restore(); err != nil {
@@ -103,6 +107,24 @@ func (o *opener) run() error {
 		return err
 	}
 	return o.start()
+}
+
+// bound calls f again while a serde cannot be told its topic, which is an outage of whom it asks.
+func (in *instance) bound(ctx context.Context, subject string, f func() error) error {
+	subject = "serdes of " + subject
+	defer in.status.notice(Notice{Subject: subject})
+	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
+		err := f()
+		if _, ok := errors.AsType[*state.Unbound](err); !ok || ctx.Err() != nil {
+			return err
+		}
+		in.status.notice(Notice{Subject: subject, Problem: err.Error(), Remedy: "look whether the schema registry, or what else the serde asks, answers and knows the topic; it is asked again until it does"})
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
 }
 
 // committed reads the stable offsets of the task's inputs.

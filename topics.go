@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -157,6 +158,39 @@ func (t *topics) compacted(ctx context.Context, g *engine.Graph) error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// globals looks at the topics of global tables: rows are lost where records are deleted for another reason than a newer one.
+func (t *topics) globals(ctx context.Context, in *instance) error {
+	tables := make(map[string]string)
+	for _, g := range in.graph.Globals {
+		tables[g.Topic] = g.Store.Name
+	}
+	names := slices.Sorted(maps.Keys(tables))
+	configs, err := t.adm.DescribeTopicConfigs(ctx, names...)
+	if err != nil {
+		return fmt.Errorf("look up configurations of %v: %w", names, err)
+	}
+	for _, c := range configs {
+		if c.Err != nil {
+			in.log.Warn("it is not known whether the topic of a global table is compacted", "table", tables[c.Name], "topic", c.Name, "error", c.Err)
+			continue
+		}
+		for _, kv := range c.Configs {
+			switch v := kv.MaybeValue(); {
+			case kv.Key == "cleanup.policy" && v != "compact":
+				in.status.notice(Notice{Subject: "global table " + tables[c.Name], Problem: fmt.Sprintf("its topic %s has cleanup.policy=%s: rows whose records the broker deletes are missing after the next copy", c.Name, v),
+					Remedy: fmt.Sprintf("kafka-configs.sh --bootstrap-server BROKER:9092 --alter --entity-type topics --entity-name %s --add-config cleanup.policy=compact", c.Name)})
+			case kv.Key == "delete.retention.ms":
+				if ms, err := strconv.ParseInt(v, 10, 64); err == nil && ms > 0 && ms < math.MaxInt64/int64(time.Millisecond) {
+					t.mu.Lock()
+					t.tombstones[c.Name] = time.Duration(ms) * time.Millisecond
+					t.mu.Unlock()
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // users looks up the topics that the user owns. Those that are read or written must exist.

@@ -1,6 +1,7 @@
 package serde
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/json/v2"
 	"errors"
@@ -106,6 +107,12 @@ func (l list[T]) Decode(src []byte) ([]T, error) {
 	return out, nil
 }
 
+// Bind binds the element's serde.
+func (l list[T]) Bind(ctx context.Context, at Target) (Serde[[]T], error) {
+	element, err := Bind(ctx, l.element, at)
+	return list[T]{element}, err
+}
+
 func isNull[T any](s Serde[T], v T) bool {
 	n, ok := s.(Nullable[T])
 	return ok && n.IsNull(v)
@@ -132,6 +139,12 @@ func (o optional[T]) Decode(src []byte) (*T, error) {
 		return nil, err
 	}
 	return &v, nil
+}
+
+// Bind binds the serde of what is not null.
+func (o optional[T]) Bind(ctx context.Context, at Target) (Serde[*T], error) {
+	inner, err := Bind(ctx, o.inner, at)
+	return optional[T]{inner}, err
 }
 
 func (o optional[T]) Null() *T         { return nil }

@@ -41,6 +41,14 @@ type Binder[T any] interface {
 	Bind(ctx context.Context, at Target) (Serde[T], error)
 }
 
+// Bind tells a serde its topic, if it must know it; others are returned as they are.
+func Bind[T any](ctx context.Context, s Serde[T], at Target) (Serde[T], error) {
+	if b, ok := s.(Binder[T]); ok {
+		return b.Bind(ctx, at)
+	}
+	return s, nil
+}
+
 // Target says what a Binder is bound to.
 type Target struct {
 	Topic string // full topic name; for state, the changelog's

@@ -91,7 +91,9 @@ func NewKeyValue[K comparable, V any](name string, key serde.Serde[K], value ser
 			o.declare(d)
 		}
 	}
-	d.Open = func(env state.Env) state.Live { return openKeyValue(d, env, keys, key, value) }
+	opens(d, key, value, func(env state.Env, key serde.Serde[K], value serde.Serde[V]) state.Live {
+		return openKeyValue(d, env, keys, key, value)
+	})
 	d.Read = func(v state.View) any { return KeyValueReader[K, V](keyValueReader[K, V]{v, d.Name}) }
 	return KeyValueHandle[K, V]{base{hook: state.HookOf(d)}}
 }

@@ -29,7 +29,9 @@ func NewWindow[K comparable, V any](name string, key serde.Serde[K], value serde
 		d.Faults = append(d.Faults, state.Fault{Problem: fmt.Sprintf("the retention is %v, less than the windows' size, %v", retention, size), Remedy: "give a retention of at least the size, and what records may be late by"})
 	}
 	d.Ends = func(start int64) int64 { return spans.Add(start, length) }
-	d.Open = func(env state.Env) state.Live { return openWindow(d, env, kind, key, value) }
+	opens(d, key, value, func(env state.Env, key serde.Serde[K], value serde.Serde[V]) state.Live {
+		return openWindow(d, env, kind, key, value)
+	})
 	d.Read = func(v state.View) any { return WindowReader[K, V](windowReader[K, V]{v, d.Name}) }
 	return WindowHandle[K, V]{base{hook: state.HookOf(d)}}
 }
@@ -47,7 +49,9 @@ type SessionHandle[K comparable, V any] struct{ base }
 // declaration is reported by Build.
 func NewSession[K comparable, V any](name string, key serde.Serde[K], value serde.Serde[V], retention time.Duration, opts ...Option) SessionHandle[K, V] {
 	d, kind := declareTimed("session", name, key, value, retention, opts)
-	d.Open = func(env state.Env) state.Live { return openSession(d, env, kind, key, value) }
+	opens(d, key, value, func(env state.Env, key serde.Serde[K], value serde.Serde[V]) state.Live {
+		return openSession(d, env, kind, key, value)
+	})
 	d.Read = func(v state.View) any { return WindowReader[K, V](windowReader[K, V]{v, d.Name}) }
 	return SessionHandle[K, V]{base{hook: state.HookOf(d)}}
 }

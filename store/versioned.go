@@ -81,7 +81,9 @@ func NewVersioned[K comparable, V any](name string, key serde.Serde[K], value se
 			o.declare(d)
 		}
 	}
-	d.Open = func(env state.Env) state.Live { return openVersioned(d, env, key, value) }
+	opens(d, key, value, func(env state.Env, key serde.Serde[K], value serde.Serde[V]) state.Live {
+		return openVersioned(d, env, key, value)
+	})
 	d.Read = func(v state.View) any { return VersionedReader[K, V](versionedReader[K, V]{v, d.Name}) }
 	return VersionedHandle[K, V]{base{hook: state.HookOf(d)}}
 }

@@ -1,12 +1,14 @@
 package topology
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
 	"github.com/kolkstreams/kolk/internal/engine"
 	"github.com/kolkstreams/kolk/internal/operator"
 	"github.com/kolkstreams/kolk/internal/state"
+	"github.com/kolkstreams/kolk/serde"
 	"github.com/kolkstreams/kolk/store"
 )
 
@@ -23,7 +25,7 @@ type globalTable[K comparable, V any] struct {
 type global struct {
 	source *node
 	decl   *state.Decl
-	check  func(key, value []byte) error
+	check  func(context.Context) (func(key, value []byte) error, error)
 }
 
 // GlobalTable copies the whole topic to every instance. It is complete as of the start before the first record is processed, and follows the topic
@@ -55,19 +57,32 @@ func (b *Builder) GlobalTable[K comparable, V any](name string, t Topic[K, V], b
 	ref := versionedRef(out.node, d, o)
 	ref.in = true
 	out.stores = append(out.stores, d)
-	b.globals = append(b.globals, &global{source: in.node, decl: d, check: func(key, value []byte) error {
-		if _, err := t.key.Decode(key); err != nil {
+	b.globals = append(b.globals, &global{source: in.node, decl: d, check: t.check})
+	return GlobalTable[K, V]{&globalTable[K, V]{b, t, h}}
+}
+
+// check makes what looks whether records of the topic can be decoded.
+func (t Topic[K, V]) check(ctx context.Context) (func(key, value []byte) error, error) {
+	keys, err := serde.Bind(ctx, t.key, serde.Target{Topic: t.name, Key: true})
+	if err != nil {
+		return nil, &state.Unbound{Topic: t.name, Key: true, Err: err}
+	}
+	values, err := serde.Bind(ctx, t.value, serde.Target{Topic: t.name})
+	if err != nil {
+		return nil, &state.Unbound{Topic: t.name, Err: err}
+	}
+	return func(key, value []byte) error {
+		if _, err := keys.Decode(key); err != nil {
 			return fmt.Errorf("decode key: %w", err)
 		}
 		if value == nil {
 			return nil
 		}
-		if _, err := t.value.Decode(value); err != nil {
+		if _, err := values.Decode(value); err != nil {
 			return fmt.Errorf("decode value: %w", err)
 		}
 		return nil
-	}})
-	return GlobalTable[K, V]{&globalTable[K, V]{b, t, h}}
+	}, nil
 }
 
 // Store is the handle to query the rows. Processors cannot open it.
@@ -119,7 +134,11 @@ func globalJoin[K comparable, V any, K2 comparable, V2, R any](s *stream[K, V], 
 }
 
 func (g *globalTable[K, V]) lookup(w *wiring) operator.Lookup[K, V] {
-	l, err := operator.Global(w.task, state.Of(g.handle).Name, g.topic.key, g.topic.value)
+	key, err := operator.Bound(w.task, g.topic.key, g.topic.name, true)
+	w.fail(err)
+	value, err := operator.Bound(w.task, g.topic.value, g.topic.name, false)
+	w.fail(err)
+	l, err := operator.Global(w.task, state.Of(g.handle).Name, key, value)
 	w.fail(err)
 	return l
 }

@@ -56,7 +56,7 @@ func (s timeKeys[K]) Decode(src []byte) (k Key[K], err error) {
 
 // Bind binds the key's serde, if it wants that.
 func (s timeKeys[K]) Bind(ctx context.Context, at serde.Target) (serde.Serde[Key[K]], error) {
-	key, err := bind(ctx, s.key, at)
+	key, err := serde.Bind(ctx, s.key, at)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (s sessionKeys[K]) Decode(src []byte) (k Key[K], err error) {
 
 // Bind binds the key's serde, if it wants that.
 func (s sessionKeys[K]) Bind(ctx context.Context, at serde.Target) (serde.Serde[Key[K]], error) {
-	key, err := bind(ctx, s.key, at)
+	key, err := serde.Bind(ctx, s.key, at)
 	if err != nil {
 		return nil, err
 	}
@@ -126,11 +126,4 @@ func decodeKey[K comparable](s serde.Serde[K], src []byte) (K, error) {
 		return key, fmt.Errorf("window: the key in a window: %w", err)
 	}
 	return key, nil
-}
-
-func bind[K comparable](ctx context.Context, s serde.Serde[K], at serde.Target) (serde.Serde[K], error) {
-	if b, ok := s.(serde.Binder[K]); ok {
-		return b.Bind(ctx, at)
-	}
-	return s, nil
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"sync"
@@ -15,8 +16,8 @@ type GlobalTable struct {
 	Topic string
 	Node  *Node
 	Store *state.Decl
-	// Check says what is wrong with a record's bytes; value is nil for a delete.
-	Check func(key, value []byte) error
+	// Check makes what says what is wrong with a record's bytes; value is nil for a delete. It may ask who knows the topic's serdes, until ctx ends.
+	Check func(ctx context.Context) (func(key, value []byte) error, error)
 }
 
 // Global is an open global table. It is safe for use by many goroutines.
@@ -25,6 +26,7 @@ type GlobalTable struct {
 // end: so a change stays above the store until no record is under way that began before it.
 type Global struct {
 	Table   *GlobalTable
+	check   func(key, value []byte) error
 	version atomic.Int64 // of the last whole batch
 
 	mu      sync.Mutex
@@ -39,12 +41,20 @@ type change struct {
 	at      int64
 }
 
-// OpenGlobal opens a global table. Env need not say more than where the rows are, and the memory.
-func OpenGlobal(table *GlobalTable, env state.Env) *Global {
+// OpenGlobal opens a global table. Env need not say more than where the rows are, and the memory. ctx is for serdes that must know their topic.
+func OpenGlobal(ctx context.Context, table *GlobalTable, env state.Env) (*Global, error) {
 	env.Now = func() int64 { return 0 }
 	env.StreamTime = func() int64 { return -1 }
 	env.Drop = func(string) {}
-	return &Global{Table: table, live: table.Store.Open(env), above: make(map[string][]change), readers: make(map[*GlobalReader]bool)}
+	check, err := table.Check(ctx)
+	if err != nil {
+		return nil, err
+	}
+	live, err := table.Store.OpenAt(ctx, table.Topic, env)
+	if err != nil {
+		return nil, err
+	}
+	return &Global{Table: table, check: check, live: live, above: make(map[string][]change), readers: make(map[*GlobalReader]bool)}, nil
 }
 
 // Check says whether a record is a row. dropped is the reason to leave it out. A record that cannot be read is an error, unless the policy is to skip it.
@@ -52,7 +62,7 @@ func (g *Global) Check(r *Record) (dropped string, err error) {
 	if r.Key == nil {
 		return "null_key", nil
 	}
-	if err := g.Table.Check(r.Key, r.Value); err != nil {
+	if err := g.check(r.Key, r.Value); err != nil {
 		if g.Table.Node.OnError.Kind == Skip {
 			return "skipped", nil
 		}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -31,13 +32,19 @@ func newGlobal(t *testing.T) (*Global, *copied) {
 	t.Helper()
 	live := &copied{rows: map[string]string{}}
 	table := &GlobalTable{Topic: "colors", Node: &Node{Name: "palette"}, Store: &state.Decl{Name: "palette", Open: func(state.Env) state.Live { return live }},
-		Check: func(_, value []byte) error {
-			if string(value) == "bad" {
-				return errors.New("bad")
-			}
-			return nil
+		Check: func(context.Context) (func(_, value []byte) error, error) {
+			return func(_, value []byte) error {
+				if string(value) == "bad" {
+					return errors.New("bad")
+				}
+				return nil
+			}, nil
 		}}
-	return OpenGlobal(table, state.Env{}), live
+	g, err := OpenGlobal(t.Context(), table, state.Env{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g, live
 }
 
 // look is what a task reads.

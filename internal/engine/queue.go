@@ -23,7 +23,7 @@ type queue struct {
 	next int64
 	// position is behind all that was fetched, end is where the partition ended when it was last heard of.
 	position, end int64
-	idleSince     int64 // wall clock since when the queue is empty and caught up; -1 if it is not
+	idleSince     int64 // wall clock since when the queue is empty and caught up while another has records; -1 if it is not
 	// started is set by Start: an input topic with fewer partitions than the task's number has nothing to wait for.
 	started bool
 }
@@ -102,6 +102,11 @@ func (t *Task) choose(wall int64) int {
 			waits = q.started && t.waitsFor(q, wall) || waits // each asked, so that all waits run at once
 		case best < 0 || q.time < t.queues[best].time:
 			best = i
+		}
+	}
+	if best < 0 { // nothing waits for the empty ones: that they are empty does not count yet
+		for i := range t.queues {
+			t.queues[i].idleSince = -1
 		}
 	}
 	if waits {

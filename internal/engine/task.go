@@ -69,6 +69,7 @@ type Task struct {
 	at       *Node // whose user code runs, for errors
 	counters map[counterKey]*Counter
 	misses   map[missKey]*Misses
+	bound    []boundSerde
 	moved    bool  // something was done since the last commit
 	cut      bool  // a processor asked for a commit
 	wiring   bool  // operators are being made
@@ -101,7 +102,7 @@ func Open(sub *Sub, partition int32, env Env) (*Task, error) {
 			backend = env.Memory
 		}
 		t.byName[d.Name] = slot
-		t.stores = append(t.stores, d.Open(state.Env{
+		live, err := d.OpenAt(env.Context, LogTopic(env.App, d), state.Env{
 			Slot: uint16(2 * slot), Backend: backend, Budget: env.Budget, Now: t.now, StreamTime: func() int64 { return t.streamTime },
 			Drop: func(reason string) { t.Drop(t.Counter(t.at, reason), &t.rec) },
 			Deleted: func(key []byte) {
@@ -109,7 +110,11 @@ func Open(sub *Sub, partition int32, env Env) (*Task, error) {
 					f(key)
 				}
 			},
-		}))
+		})
+		if err != nil {
+			return nil, fmt.Errorf("task %s: store %q: %w", t.ID, d.Name, err)
+		}
+		t.stores = append(t.stores, live)
 		if d.TTL > 0 {
 			t.expiry = append(t.expiry, expiry{slot: slot, bucket: max(1, d.TTL/8)})
 		}
@@ -158,6 +163,36 @@ func (t *Task) wire() (err error) {
 		}
 	}
 	return nil
+}
+
+// LogTopic is the topic that a store's records are in: its changelog, or the user's topic that serves as one.
+func LogTopic(app string, d *state.Decl) string {
+	if d.Source != "" {
+		return d.Source
+	}
+	return fmt.Sprintf("%s-%s-changelog", app, d.Full())
+}
+
+// boundSerde is a serde that was told its topic. It is kept, as operators are made anew after each rewind.
+type boundSerde struct {
+	topic    string
+	key      bool
+	from, to any
+}
+
+// Bound is what Bind returned when it was called before for a topic and a serde that is the same; else Bind is called.
+func (t *Task) Bound(topic string, key bool, s any, same func(a, b any) bool, bind func() (any, error)) (any, error) {
+	for _, b := range t.bound {
+		if b.topic == topic && b.key == key && same(b.from, s) {
+			return b.to, nil
+		}
+	}
+	to, err := bind()
+	if err != nil {
+		return nil, &state.Unbound{Topic: topic, Key: key, Err: err}
+	}
+	t.bound = append(t.bound, boundSerde{topic, key, s, to})
+	return to, nil
 }
 
 // Env is what the task got when it was opened.

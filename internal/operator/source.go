@@ -159,13 +159,11 @@ func Bound[T any](t *engine.Task, s serde.Serde[T], topic string, key bool) (ser
 	if !ok {
 		return s, nil
 	}
-	bound, err := b.Bind(t.Env().Context, serde.Target{Topic: topic, Key: key})
+	bound, err := t.Bound(topic, key, s, serde.Same, func() (any, error) {
+		return b.Bind(t.Env().Context, serde.Target{Topic: topic, Key: key})
+	})
 	if err != nil {
-		what := "value"
-		if key {
-			what = "key"
-		}
-		return nil, fmt.Errorf("prepare the serde of the %s of topic %q: %w", what, topic, err)
+		return nil, err
 	}
-	return bound, nil
+	return bound.(serde.Serde[T]), nil
 }

@@ -7,6 +7,7 @@
 package state
 
 import (
+	"context"
 	"errors"
 	"fmt"
 )
@@ -44,9 +45,43 @@ type Decl struct {
 	Place string
 	// Open makes a task's store, which also implements the store's public interface. It does no I/O.
 	Open func(Env) Live
+	// Bind tells the serdes the topic of the store's records, and returns what to call instead of Open. It is nil if no serde must know it. It may
+	// use the network until ctx ends; its errors are Unbound.
+	Bind func(ctx context.Context, topic string) (func(Env) Live, error)
 	// Read makes a reader of committed state, the store's public reader interface.
 	Read func(View) any
 }
+
+// OpenAt opens a store whose records are in a topic.
+func (d *Decl) OpenAt(ctx context.Context, topic string, env Env) (Live, error) {
+	if d.Bind == nil {
+		return d.Open(env), nil
+	}
+	open, err := d.Bind(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	return open(env), nil
+}
+
+// Unbound is the error of a serde that could not be told its topic, such as one that asks a schema registry. It is an outage: trying again may help.
+type Unbound struct {
+	Topic string
+	Key   bool
+	Err   error
+}
+
+// Error says which serde it is, and why it failed.
+func (e *Unbound) Error() string {
+	what := "value"
+	if e.Key {
+		what = "key"
+	}
+	return fmt.Sprintf("prepare the serde of the %s of topic %q: %v", what, e.Topic, e.Err)
+}
+
+// Unwrap is the serde's own error.
+func (e *Unbound) Unwrap() error { return e.Err }
 
 // Fault is one thing wrong with a declaration, and the remedy.
 type Fault struct{ Problem, Remedy string }

@@ -1,6 +1,7 @@
 package topologytest
 
 import (
+	"context"
 	"slices"
 
 	"github.com/kolkstreams/kolk/internal/engine"
@@ -18,7 +19,11 @@ type global struct {
 func (d *Driver) openGlobals() {
 	d.globals = nil
 	for _, table := range d.graph.Globals {
-		g := engine.OpenGlobal(table, state.Env{Backend: memstore.New()})
+		g, err := engine.OpenGlobal(context.Background(), table, state.Env{Backend: memstore.New()})
+		if err != nil {
+			d.fail("topologytest: global table %q: %v", table.Store.Name, err)
+			return
+		}
 		d.globals = append(d.globals, &global{g, make([]int64, d.partitions(table.Topic))})
 	}
 }
