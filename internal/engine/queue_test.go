@@ -94,6 +94,23 @@ func TestMaxIdle(t *testing.T) {
 			t.Error("waits until the clock has caught up")
 		}
 	})
+	t.Run("only while something waits", func(t *testing.T) { // or what comes after a silence would depend on the speed of fetching
+		w := newWorld(t, 2, func(w *world) { w.env.MaxIdle = 100 })
+		for _, key := range []string{"a", "b"} {
+			if did(w) {
+				t.Error("there is nothing to do")
+			}
+			w.wall += 1000
+			w.add(0, w.Position(0), key+"=1@5")
+			if did(w) {
+				t.Error("did not wait after a silence")
+			}
+			w.wall += 100
+			if !did(w) {
+				t.Error("waited too long")
+			}
+		}
+	})
 	t.Run("inputs are waited for at once", func(t *testing.T) {
 		w := newWorld(t, 3, func(w *world) { w.env.MaxIdle = 100 })
 		w.add(2, 0, "c=1@2")
