@@ -52,6 +52,8 @@ const (
 	segmentBytes = 8 << 20
 	// A segment's memtable. It must not become smaller in a later release: Badger cannot replay a larger one's log.
 	segmentMemtable = 4 << 20
+	// Of blocks that were read, which are decompressed.
+	segmentCache = 1 << 20
 
 	largeStore   = 256 << 20
 	maxBaseLevel = 1 << 30
@@ -119,9 +121,12 @@ func (c Config) badgerOptions(dir string, memtable, size int64) badger.Options {
 	return o
 }
 
-// segmentOptions are for the database of a segment.
+// segmentOptions are for the database of a segment. Its rows are small and many, and more than half of each is what Badger and the store put around key and
+// value: places in time, versions, lengths, much the same in all of them. Compression takes that away for little, since a segment is mostly written and seldom read.
 func (c Config) segmentOptions(dir string) badger.Options {
 	return c.badgerOptions(dir, min(segmentMemtable, c.memtable), 0).
 		WithNumMemtables(1).
-		WithValueLogFileSize(1 << 20)
+		WithValueLogFileSize(1 << 20).
+		WithCompression(options.Snappy).
+		WithBlockCacheSize(segmentCache)
 }
