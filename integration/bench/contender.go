@@ -48,6 +48,7 @@ func build(ctx context.Context, cache string, names, extra []string) (all []cont
 			c.command, err = goBuild(ctx, cache, "cmd/contender")
 		case Streams:
 			c.command, err = java.Build(ctx, cache)
+			c.scenarios = slices.DeleteFunc(slices.Clone(scenarios), func(s string) bool { return s == Dedup })
 		case Raw:
 			c.command, err = goBuild(ctx, cache, "raw")
 			c.scenarios = []string{Count, Start}

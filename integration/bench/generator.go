@@ -19,6 +19,10 @@ const (
 	windowSize  = time.Minute
 	windowGrace = 10 * time.Second
 	joinWithin  = 10 * time.Second
+
+	// Of the ids: after ten new ones comes one that is up to so many behind.
+	repeatAfter = 10
+	repeatFrom  = 100_000
 )
 
 // generator makes records, always the same ones for the same input.
@@ -30,6 +34,7 @@ type generator struct {
 	partitions []int32 // of each key, as Kafka's default partitioner has it
 	filler     []byte
 	out        []pending
+	ids        bool // the keys in out are ids, all in one partition
 }
 
 // pending keeps what makes up a record; the record itself is built while producing.
@@ -117,4 +122,35 @@ func (g *generator) joined(left, right string) (pairs int64, sum uint64) {
 		}
 	})
 	return pairs, sum
+}
+
+// identified adds records with an id each, in no order, some of which have been there before.
+func (g *generator) identified(topic string) (kept int64, sum uint64) {
+	g.ids = true
+	g.out = make([]pending, 0, g.in.Records+g.in.Records/repeatAfter)
+	add := func(number int) uint64 {
+		n := uint64(len(g.out))
+		at := g.in.Base.Add(time.Duration(n)*g.in.Step - time.Duration(g.rnd.Int64N(int64(jitter))))
+		g.add(topic, number, n, at)
+		return n
+	}
+	for number := range g.in.Records {
+		sum += hashOutput(id(number), binary.BigEndian.AppendUint64(nil, add(number)))
+		if number%repeatAfter == repeatAfter-1 {
+			add(max(0, number-g.rnd.IntN(repeatFrom)))
+		}
+	}
+	return int64(g.in.Records), sum
+}
+
+const digits = "0123456789abcdefghijklmnopqrstuv"
+
+// id is 12 characters for a number, others for another, in no order.
+func id(number int) []byte {
+	x := uint64(number) * 0x9e3779b97f4a7c15 // odd, so that the lowest 60 bits of two products differ
+	text := make([]byte, 12)
+	for i := range text {
+		text[i] = digits[x>>(5*(11-i))&31]
+	}
+	return text
 }

@@ -70,12 +70,33 @@ func TestJoinedPairs(t *testing.T) {
 	}
 }
 
+// Every id is kept once, at its first record, and a tenth comes again.
+func TestIdentified(t *testing.T) {
+	g := newGenerator(testInput)
+	kept, sum := g.identified("in")
+	first := map[string]uint64{}
+	repeats := 0
+	var want uint64
+	for _, p := range g.out {
+		key := string(id(p.key))
+		if _, ok := first[key]; ok {
+			repeats++
+			continue
+		}
+		first[key] = p.n
+		want += hashOutput([]byte(key), numbers(p.n, 0)[:8])
+	}
+	if len(first) != testInput.Records || kept != int64(testInput.Records) || repeats != testInput.Records/repeatAfter || sum != want {
+		t.Errorf("%d ids of which %d are said to be kept, %d repeats, sum %x, want %d, %d and %x", len(first), kept, repeats, sum, testInput.Records, testInput.Records/repeatAfter, want)
+	}
+}
+
 func TestGenerate(t *testing.T) {
 	for scenario, want := range map[string]struct {
 		topics  int
 		records int64
 	}{
-		Count: {1, 20_000}, CountCached: {1, 20_000}, Window: {1, 20_000}, Join: {2, 20_050}, StreamJoin: {2, 20_000},
+		Count: {1, 20_000}, CountCached: {1, 20_000}, Window: {1, 20_000}, Join: {2, 20_050}, StreamJoin: {2, 20_000}, Dedup: {1, 22_000},
 	} {
 		g, d, err := generate(scenario, "p", testInput)
 		if err != nil || len(d.topics) != want.topics || d.records != want.records || int64(len(g.out)) != want.records {

@@ -20,7 +20,7 @@ const (
 
 // Input describes what is processed. Equal inputs give equal bytes.
 type Input struct {
-	Records    int           `json:"records"` // of both sides of a join together; a table's records come on top
+	Records    int           `json:"records"` // of both sides of a join together; a table's records, and repeated ids, come on top
 	Keys       int           `json:"keys"`    // different ones
 	Dist       string        `json:"dist"`    // Uniform, Zipf or Each
 	Seed       uint64        `json:"seed"`
@@ -52,23 +52,27 @@ func (in Input) validate() error {
 
 // dataset is an input on the broker and what has to come out of it.
 type dataset struct {
-	topics  []string
-	records int64 // to process, those of a table included
-	want    expectation
+	topics     []string
+	partitions int
+	records    int64 // to process, those of a table included
+	want       expectation
 }
 
 // expectation is the batch result of an input.
 type expectation struct {
 	last    map[string]uint64 // counts: output key to last value
 	records int64             // output records if every update is emitted and nothing twice
-	sum     uint64            // joins: sum of the hashes of all output records, whatever their order
+	sum     uint64            // joins, ids: sum of the hashes of all output records, whatever their order
 }
 
 // generate makes the records of a scenario into topics whose names begin with prefix, and computes the expected result on the way.
 func generate(scenario, prefix string, in Input) (*generator, *dataset, error) {
+	if scenario == Dedup {
+		in.Partitions, in.Step = 1, max(in.Step/10, 1)
+	}
 	g := newGenerator(in)
 	left, right := prefix+"-left", prefix+"-right"
-	d := &dataset{topics: []string{left}, records: int64(in.Records)}
+	d := &dataset{topics: []string{left}, partitions: in.Partitions, records: int64(in.Records)}
 	switch scenario {
 	case Count, CountCached:
 		d.want.last = map[string]uint64{}
@@ -90,6 +94,9 @@ func generate(scenario, prefix string, in Input) (*generator, *dataset, error) {
 	case StreamJoin:
 		d.topics = append(d.topics, right)
 		d.want.records, d.want.sum = g.joined(left, right)
+	case Dedup:
+		d.want.records, d.want.sum = g.identified(left)
+		d.records = int64(len(g.out))
 	default:
 		return nil, nil, fmt.Errorf("unknown scenario %q", scenario)
 	}
@@ -103,7 +110,12 @@ func (g *generator) produce(ctx context.Context, cl *kgo.Client) error {
 		value := binary.BigEndian.AppendUint64(make([]byte, 0, valueSize), p.n)
 		from := int(p.n*31) % (len(g.filler) - valueSize)
 		value = append(value, g.filler[from:from+valueSize-8]...)
-		r := &kgo.Record{Topic: p.topic, Partition: g.partitions[p.key], Key: []byte(g.keys[p.key]), Value: value, Timestamp: time.UnixMilli(p.at)}
+		r := &kgo.Record{Topic: p.topic, Value: value, Timestamp: time.UnixMilli(p.at)}
+		if g.ids {
+			r.Key = id(p.key)
+		} else {
+			r.Key, r.Partition = []byte(g.keys[p.key]), g.partitions[p.key]
+		}
 		cl.Produce(ctx, r, func(_ *kgo.Record, err error) {
 			if err != nil && failed == nil {
 				failed = err // promises run one after another, and Flush is after the last

@@ -15,8 +15,10 @@ import (
 // restart is what restore is called when the state was in place.
 const restart = "restart"
 
-// runLimit is how long one run may take.
-const runLimit = 10 * time.Minute
+// runLimit is how long a run of so many records may take.
+func runLimit(records int64) time.Duration {
+	return 10*time.Minute + time.Duration(records)*50*time.Microsecond
+}
 
 func cpus() int { return runtime.NumCPU() }
 
@@ -26,14 +28,14 @@ type job struct {
 }
 
 // newJob makes the output topic and the state directory.
-func (s *session) newJob(ctx context.Context, c contender, scenario, guarantee string, in []string) (job, error) {
+func (s *session) newJob(ctx context.Context, c contender, scenario, guarantee string, d *dataset) (job, error) {
 	s.serial++
 	app := fmt.Sprintf("bench-%d-%s-%s-%d", s.id, scenario, c.name, s.serial)
 	j := job{contract.Flags{
 		Brokers: s.cluster.Seeds(), Scenario: scenario, Guarantee: guarantee, Threads: s.o.Threads, AppID: app, StateDir: filepath.Join(s.work, app),
-		In: in, Out: app + ".out", Partitions: s.o.Input.Partitions,
+		In: d.topics, Out: app + ".out", Partitions: d.partitions,
 	}}
-	if err := s.cluster.CreateTopics(ctx, int32(s.o.Input.Partitions), j.flags.Out); err != nil {
+	if err := s.cluster.CreateTopics(ctx, int32(d.partitions), j.flags.Out); err != nil {
 		return job{}, err
 	}
 	return j, os.MkdirAll(j.flags.StateDir, 0o755)
@@ -77,7 +79,7 @@ func (r *Result) memory(pid int) {
 
 // measure runs a contender over a dataset until everything is committed, and checks the result.
 func (s *session) measure(ctx context.Context, c contender, j job, d *dataset, r *Result) (err error) {
-	limit, cancel := context.WithTimeout(ctx, runLimit)
+	limit, cancel := context.WithTimeout(ctx, runLimit(d.records))
 	defer cancel()
 	ends, err := s.endOffsets(ctx, d.topics)
 	if err != nil {
@@ -144,7 +146,7 @@ func (s *session) again(ctx context.Context, c contender, j job, r *Result) (err
 
 // toRunning measures a start.
 func (s *session) toRunning(ctx context.Context, c contender, j job, r *Result) (err error) {
-	limit, cancel := context.WithTimeout(ctx, runLimit)
+	limit, cancel := context.WithTimeout(ctx, runLimit(int64(s.o.Input.Records)))
 	defer cancel()
 	before := s.read(noProcess)
 	p, err := start(c, j.flags)

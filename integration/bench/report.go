@@ -147,9 +147,18 @@ func (r *Report) row(g group, all []Result) []string {
 	}
 }
 
-// ratios has one line for each contender beside kolk, of medians.
+// ratios has one line for each contender beside kolk, of medians, and one for its deduplication, which has none beside it.
 func ratios(order []group, runs map[group][]Result) (lines []string) {
 	for _, g := range order {
+		if g.scenario == Dedup {
+			line := fmt.Sprintf("%s %s %s  bytes on disk an id %.1f", g.scenario, g.guarantee, g.contender,
+				median(runs[g], func(r Result) float64 { return r.StateMB * (1 << 20) / max(float64(r.OutRecords), 1) }))
+			if counts := runs[group{Count, g.guarantee, g.contender}]; len(counts) > 0 {
+				line += fmt.Sprintf("  records/s of count's %.2f", median(runs[g], Result.rate)/max(median(counts, Result.rate), 1e-9))
+			}
+			lines = append(lines, line)
+			continue
+		}
 		ours := runs[group{g.scenario, g.guarantee, Kolk}]
 		if g.contender == Kolk || len(ours) == 0 || ours[0].Records == 0 || runs[g][0].Records == 0 {
 			continue

@@ -41,6 +41,19 @@ func TestPrint(t *testing.T) {
 	}
 }
 
+// A deduplication is compared with the count of the same contender.
+func TestPrintDedup(t *testing.T) {
+	r := sample()
+	r.Results = append(r.Results, Result{Contender: Kolk, Scenario: Dedup, Guarantee: contract.ExactlyOnce, Records: 1_000_000, OutRecords: 1 << 20, StateMB: 32, WallS: 2})
+	var b strings.Builder
+	if err := r.Print(&b); err != nil {
+		t.Fatal(err)
+	}
+	if want := "dedup exactly_once kolk  bytes on disk an id 32.0  records/s of count's 0.50"; !strings.Contains(b.String(), want) {
+		t.Errorf("%q is not in\n%s", want, b.String())
+	}
+}
+
 func TestSave(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "results.json")
 	if err := sample().Save(path); err != nil {
@@ -71,7 +84,7 @@ func TestDifference(t *testing.T) {
 		{"twice", Count, contract.ExactlyOnce, counts(3, 1, 2), counts(4, 1, 2), "4 output records"},
 		{"twice, at least once", Count, contract.AtLeastOnce, counts(3, 1, 2), counts(4, 1, 2), ""},
 		{"cached", CountCached, contract.ExactlyOnce, counts(3, 1, 2), counts(2, 1, 2), ""},
-		{"join", Join, contract.ExactlyOnce, expectation{records: 1, sum: 7}, expectation{records: 1, sum: 8}, "joined records"},
+		{"join", Join, contract.ExactlyOnce, expectation{records: 1, sum: 7}, expectation{records: 1, sum: 8}, "batch computation"},
 	} {
 		got := difference(c.scenario, c.guarantee, c.want, c.got)
 		if (got == "") != (c.wrong == "") || !strings.Contains(got, c.wrong) {

@@ -19,7 +19,9 @@ func (s *session) verify(ctx context.Context, j job, d *dataset, r *Result) erro
 	got := expectation{last: map[string]uint64{}}
 	err := s.readAll(ctx, j.flags.Out, func(rec *kgo.Record) {
 		got.records++
-		if d.want.last == nil {
+		if r.Scenario == Dedup && len(rec.Value) == valueSize {
+			got.sum += hashOutput(rec.Key, rec.Value[:8])
+		} else if d.want.last == nil {
 			got.sum += hashOutput(rec.Key, rec.Value)
 		} else if len(rec.Value) == 8 {
 			got.last[string(rec.Key)] = binary.BigEndian.Uint64(rec.Value)
@@ -54,7 +56,7 @@ func difference(scenario, guarantee string, want, got expectation) string {
 			return fmt.Sprintf("%d output records, %d expected", got.records, want.records)
 		}
 		if got.sum != want.sum {
-			return "joined records differ from the batch join"
+			return "the output records differ from those of the batch computation"
 		}
 	}
 	return ""
@@ -125,7 +127,7 @@ func (s *session) topicsMB(ctx context.Context) (map[string]float64, error) {
 
 // readAll reads the committed records of a topic up to its present end.
 func (s *session) readAll(ctx context.Context, topic string, each func(*kgo.Record)) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
 	defer cancel()
 	ends, err := s.endOffsets(ctx, []string{topic})
 	if err != nil {

@@ -26,6 +26,8 @@
 //	              second topic, earlier in event time
 //	ssjoin        inner join of two streams within 10 s,     key -> left number, right number
 //	              grace 30 s
+//	dedup         the first record of each key within an     the record
+//	              hour, in one partition
 package contract
 
 import (

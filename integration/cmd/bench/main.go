@@ -1,6 +1,7 @@
 // Command bench runs kolk, Kafka Streams and a plain Go loop side by side on one real Kafka broker. Package bench says what is measured; -h lists the flags.
 //
-//	go run ./cmd/bench                                           # count, window and join, exactly-once
+//	go run ./cmd/bench                                           # count, window, join and dedup, exactly-once
+//	go run ./cmd/bench -scenarios dedup                          # 50 million ids
 //	go run ./cmd/bench -scenarios window,join,ssjoin -runs 5
 //	go run ./cmd/bench -scenarios restore -dist each -records 5000000 -keys 5000000
 //	go run ./cmd/bench -with other="/path/to/contender --flag"   # any program that follows the contract
@@ -15,6 +16,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -35,22 +37,22 @@ func main() {
 func run(ctx context.Context) error {
 	o := bench.Options{
 		Contenders: []string{bench.Kolk, bench.Streams, bench.RawChangelog},
-		Scenarios:  []string{bench.Count, bench.Window, bench.Join},
+		Scenarios:  []string{bench.Count, bench.Window, bench.Join, bench.Dedup},
 		Guarantees: []string{contract.ExactlyOnce},
 		Progress:   os.Stderr,
 	}
 	list(&o.Contenders, "contenders", "of kolk, streams, raw, raw-changelog")
-	list(&o.Scenarios, "scenarios", "of count, count-cached, window, join, ssjoin, restore, start")
+	list(&o.Scenarios, "scenarios", "of count, count-cached, window, join, ssjoin, dedup, restore, start")
 	list(&o.Guarantees, "guarantees", "of exactly_once, at_least_once")
 	flag.Func("with", "another contender, as `name=command` (repeatable)", func(s string) error {
 		o.With = append(o.With, s)
 		return nil
 	})
-	flag.IntVar(&o.Runs, "runs", 3, "runs of each that count")
-	flag.IntVar(&o.WarmUp, "warm-up", 1, "runs of each that come before and do not count")
+	flag.IntVar(&o.Runs, "runs", 0, "runs of each that count; default 3, or 1 of dedup alone")
+	flag.IntVar(&o.WarmUp, "warm-up", -1, "runs of each that come before and do not count; default 1, or none of dedup alone")
 	flag.IntVar(&o.Threads, "threads", 2, "workers of each contender")
 	flag.IntVar(&o.Nodes, "nodes", 1, "brokers, 1 or 3")
-	flag.IntVar(&o.Input.Records, "records", 2_000_000, "input records")
+	flag.IntVar(&o.Input.Records, "records", 0, "input records; default 2,000,000, or 50,000,000 of dedup alone")
 	flag.IntVar(&o.Input.Keys, "keys", 100_000, "different keys")
 	flag.StringVar(&o.Input.Dist, "dist", bench.Uniform, "of keys: uniform, zipf (1.1), each (every key once)")
 	flag.IntVar(&o.Input.Partitions, "partitions", 4, "partitions of every topic")
@@ -64,6 +66,7 @@ func run(ctx context.Context) error {
 	})
 	out := flag.String("out", "", "`file` for all results, as JSON")
 	flag.Parse()
+	defaults(&o)
 
 	report, err := bench.Run(ctx, o)
 	if report == nil {
@@ -77,6 +80,23 @@ func run(ctx context.Context) error {
 		err = fmt.Errorf("%d runs were wrong", len(wrong))
 	}
 	return err
+}
+
+// defaults fills in how much is done, where no flag says it. The size of a deduplication is its point.
+func defaults(o *bench.Options) {
+	records, runs, warmUp := 2_000_000, 3, 1
+	if slices.Equal(o.Scenarios, []string{bench.Dedup}) {
+		records, runs, warmUp = 50_000_000, 1, 0
+	}
+	if o.Input.Records == 0 {
+		o.Input.Records = records
+	}
+	if o.Runs == 0 {
+		o.Runs = runs
+	}
+	if o.WarmUp < 0 {
+		o.WarmUp = warmUp
+	}
 }
 
 // list registers a flag that replaces a comma separated list.

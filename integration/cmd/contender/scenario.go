@@ -38,8 +38,10 @@ func scenario(f contract.Flags) (*topology.Topology, error) {
 		right := topology.NewTopic(f.In[1], serde.String(), serde.Bytes())
 		out := topology.NewTopic(f.Out, serde.String(), serde.Bytes())
 		b.Stream(in).JoinTable(b.Table("table", right, store.FiniteKeys(keys)), numbers).To(out)
+	case "dedup":
+		b.Stream(in).Deduplicate("ids", time.Hour, func(id string, _ []byte) string { return id }).To(topology.NewTopic(f.Out, serde.String(), serde.Bytes()))
 	default:
-		return nil, fmt.Errorf("kolk's contender has no scenario %q, only count, count-cached, window and join", f.Scenario)
+		return nil, fmt.Errorf("kolk's contender has no scenario %q, only count, count-cached, window, join and dedup", f.Scenario)
 	}
 	return b.Build()
 }
