@@ -39,7 +39,7 @@ demo: ## the flights job with an embedded broker (KAFKA=host:port: on that clust
 parity: ## Kafka Streams' test vectors, passed/total by family (KOLK_PARITY=dir: other vectors)
 	@cd integration && go run ./cmd/parity
 
-bench: ## kolk, Kafka Streams and a raw loop on one real broker: SCENARIO=count,window,join,dedup N=2000000 records RUNS=3 (dedup alone: N=50000000 RUNS=1; ARGS=-h: more)
+bench: ## kolk, Kafka Streams and a raw loop on one real broker: SCENARIO=count,window,join,ssjoin,dedup N=2000000 records RUNS=3 (dedup alone: N=50000000 RUNS=1; ARGS=-h: more)
 	@.ci/tools java javac mvn
 	@cd integration && go run ./cmd/bench $(if $(SCENARIO),-scenarios '$(SCENARIO)') $(if $(N),-records $(N)) $(if $(RUNS),-runs $(RUNS)) $(ARGS)
 

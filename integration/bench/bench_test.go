@@ -61,7 +61,7 @@ func TestSession(t *testing.T) {
 
 // kolk gives the right results in every scenario that it has, small: a record every 100 ms, so that windows close and late records come.
 func TestKolk(t *testing.T) {
-	o := options([]string{Kolk}, []string{Count, CountCached, Window, Join, Dedup})
+	o := options([]string{Kolk}, []string{Count, CountCached, Window, Join, StreamJoin, Dedup})
 	o.Guarantees, o.Input.Step, o.Progress = []string{contract.ExactlyOnce}, 100*time.Millisecond, t.Output()
 	s, err := newSession(kafka.Shared(t), o)
 	if err != nil {

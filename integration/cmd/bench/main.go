@@ -1,6 +1,6 @@
 // Command bench runs kolk, Kafka Streams and a plain Go loop side by side on one real Kafka broker. Package bench says what is measured; -h lists the flags.
 //
-//	go run ./cmd/bench                                           # count, window, join and dedup, exactly-once
+//	go run ./cmd/bench                                           # count, window, join, ssjoin and dedup, exactly-once
 //	go run ./cmd/bench -scenarios dedup                          # 50 million ids
 //	go run ./cmd/bench -scenarios window,join,ssjoin -runs 5
 //	go run ./cmd/bench -scenarios restore -dist each -records 5000000 -keys 5000000
@@ -37,7 +37,7 @@ func main() {
 func run(ctx context.Context) error {
 	o := bench.Options{
 		Contenders: []string{bench.Kolk, bench.Streams, bench.RawChangelog},
-		Scenarios:  []string{bench.Count, bench.Window, bench.Join, bench.Dedup},
+		Scenarios:  []string{bench.Count, bench.Window, bench.Join, bench.StreamJoin, bench.Dedup},
 		Guarantees: []string{contract.ExactlyOnce},
 		Progress:   os.Stderr,
 	}
