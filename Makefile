@@ -46,9 +46,9 @@ bench: ## kolk, Kafka Streams and a raw loop on one real broker: SCENARIO=count,
 contender: ## build kolk's program for the benchmark at OUT=path
 	@cd integration && go build -o '$(abspath $(OUT))' ./cmd/contender
 
-chaos: ## kill instances and brokers at random and compare with a batch: FAULTS=20 SEED=1, NODES=3 for three brokers
+chaos: ## kill instances and brokers at random and compare with a batch: FAULTS=20 SEED=1, JOB=flights for one job, NODES=3 for three brokers
 	@.ci/tools java javac mvn
-	@cd integration && go run ./cmd/chaos -faults $(FAULTS) -seed $(SEED) -nodes $(NODES)
+	@cd integration && go run ./cmd/chaos -faults $(FAULTS) -seed $(SEED) -nodes $(NODES) $(if $(JOB),-job $(JOB))
 
 takeover: ## seconds from kill -9 to the first record processed elsewhere, commit latency, what a restart reads
 	@.ci/tools java javac mvn
