@@ -61,6 +61,14 @@ func TestVersionedTable(t *testing.T) {
 				w.at(timed{"words", "k", "r9", 2100})
 				w.settled("app", "words")
 				want = append(want, "r9 D")
+				w.wait(time.Second)
+				expired := int64(0)
+				for _, task := range r.app.Health().Tasks {
+					expired += task.Dropped[string(processor.Expired)]
+				}
+				if expired != 1 { // it is not known any more what there was at the time of r8
+					t.Errorf("%d records are older than the history", expired)
+				}
 			}
 			if err := r.stop(); err != nil {
 				t.Fatal(err)

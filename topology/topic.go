@@ -27,7 +27,7 @@ type ends[K comparable, V any] = engine.Ends[K, V]
 // Two Topics of one name must have equal serdes, TimedBy and PartitionedBy functions, or Build reports a fault. Serdes are equal if the same constructor of package serde
 // made them with equal arguments; those of serde.Func, and the functions, only if they are the same value. So keep a Topic in a variable.
 func NewTopic[K comparable, V any](name string, key serde.Serde[K], value serde.Serde[V]) Topic[K, V] {
-	return Topic[K, V]{ends: engine.Ends[K, V]{Key: key, Value: value}, name: name, key: key, value: value}
+	return Topic[K, V]{ends: engine.Ends[K, V]{Key: key, Value: value, Tail: span.TailOf(key)}, name: name, key: key, value: value}
 }
 
 // TimedBy takes event time from the record instead of from its timestamp. A time before 1970 drops the record, counted under "no_time". A null value that the topic's

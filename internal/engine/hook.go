@@ -125,6 +125,7 @@ type Ends[K comparable, V any] struct {
 	Key       Codec[K]
 	Value     Codec[V]
 	Partition func(k K, v V, n int) int // nil goes by the key's bytes
+	Tail      int                       // how many of them, at the end, have no part in it
 }
 
 func (e Ends[K, V]) ends() Ends[K, V] { return e }

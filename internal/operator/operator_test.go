@@ -211,6 +211,10 @@ func TestBound(t *testing.T) {
 		if got, err := operator.Bound[string](b.Task, s, "topic", true); err != nil || got != serde.String() || at != (serde.Target{Topic: "topic", Key: true}) {
 			t.Errorf("got %v, %v, bound to %+v", got, err, at)
 		}
+		at = serde.Target{}
+		if got, err := operator.Bound[string](b.Task, s, "topic", true); err != nil || got != serde.String() || at != (serde.Target{}) {
+			t.Errorf("asked again, as after a rewind: %v, %v, bound to %+v", got, err, at)
+		}
 		if _, err := operator.Bound[string](b.Task, s, "gone", false); err == nil || !strings.Contains(err.Error(), `value of topic "gone"`) {
 			t.Errorf("got %v", err)
 		}

@@ -93,9 +93,11 @@ func (in *Input[K, V]) send(r processor.Record[K, V], encode func([]byte) ([]byt
 		in.d.fail("topologytest: topic %s: encode value %v: %v", in.topic, r.Value, err)
 		return
 	}
-	partition := int32(-1)
+	partition, n := int32(-1), in.d.partitions(in.topic)
+	if key != nil {
+		partition = engine.Partition(key[:max(0, len(key)-in.ends.Tail)], n)
+	}
 	if f := in.ends.Partition; f != nil {
-		n := in.d.partitions(in.topic)
 		if partition = int32(f(r.Key, r.Value, int(n))); partition < 0 || partition >= n {
 			in.d.fail("topologytest: topic %s: PartitionedBy gives partition %d of %d", in.topic, partition, n)
 			return
