@@ -67,6 +67,7 @@ func TestEqualToBatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	all = all[:7000] // a month
 	top, err := charging()
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +93,7 @@ func TestEqualToBatch(t *testing.T) {
 	for _, r := range out.Take() {
 		got = append(got, r.Value)
 	}
-	if want := batch(all, fees); len(got) != 20_000 || !slices.Equal(inOrder(got), inOrder(want)) {
+	if want := batch(all, fees); len(got) != 7000 || !slices.Equal(inOrder(got), inOrder(want)) {
 		t.Errorf("%d flights were charged, the batch has %d, or they pay something else", len(got), len(want))
 	}
 	if drops := d.Drops(); len(drops) > 0 {
