@@ -55,6 +55,18 @@ type Config struct {
 	// MaxAhead drops records whose event time is more than this past the wall clock, counted under "ahead", so that one wrong clock cannot expire everybody's
 	// state; they do not move stream time. topology.OnDrop at the source sends them elsewhere. Zero, the default, takes every time: results then depend on data alone.
 	MaxAhead time.Duration
+	// CloseIdle lets stream time go on by the wall clock where no records come, so that the last windows of a quiet partition close. A task is idle once it has read all of its
+	// inputs to their ends, which the brokers are asked for: up to the last stable offset, so records of transactions that are still open do not count. Behind a repartition topic the tasks
+	// that write it must have read what was in their inputs, too. After CloseIdle without a record, stream time goes on from where the last one left it, by as much as the wall
+	// clock has since: the task's, and that of each of its operators that has seen a record. It does so when something is due, and at most once a second: final windows and sessions, rows of
+	// Suppress and Throttle, a ThenNot, unmatched records of joins, entries with a TTL, timers of stream time. One that stands behind an operator that still holds something back waits for it.
+	//
+	// Stream time that has gone on is committed, and stays so after a restart or move: what was closed is closed. Records that come later with earlier times are
+	// late, and dropped and counted as such, though they would have been in time without CloseIdle. So make it longer than records are under way, than the transactions of who writes them, and than
+	// that clients may be cut off from their brokers. Where the results of one operator are the input of another behind a repartition topic, give the latter grace: its time does not wait for results yet to come.
+	//
+	// Results depend on when records come and not on the records alone: the same input read again may be closed elsewhere. Zero, the default, never closes anything without a record.
+	CloseIdle time.Duration
 	// OnDecodeError, OnProcessError and OnProduceError hold for stages without topology.OnError. Zero means topology.Stop.
 	OnDecodeError, OnProcessError, OnProduceError topology.Policy
 	// MinFreeDisk is how many bytes must stay free on the disk of StateDir: an App that would use them stops before the store breaks. Zero means 256 MiB.
@@ -180,6 +192,9 @@ func (c *Config) validate(g *engine.Graph) error {
 	}
 	if c.MaxAhead < 0 {
 		bad("MaxAhead is %v; give a duration, or zero to take every time", c.MaxAhead)
+	}
+	if c.CloseIdle != 0 && c.CloseIdle < time.Millisecond {
+		bad("CloseIdle is %v; give at least 1ms, or zero to let only records move stream time", c.CloseIdle)
 	}
 	if c.InternalTopics.Replicas < 0 {
 		bad("InternalTopics.Replicas is %d; give a count, or zero for the broker's default", c.InternalTopics.Replicas)

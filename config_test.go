@@ -25,14 +25,14 @@ func TestConfigFaults(t *testing.T) {
 	top := built(t, counting())
 	_, err := New(top, Config{
 		CommitEvery: -1, CheckpointEvery: -1, SessionTimeout: -1, TransactionTimeout: time.Millisecond, CloseTimeout: -1, Workers: -1, Memory: -1, MinFreeDisk: -1,
-		MaxIdle: -2, MaxAhead: -1, Guarantee: 7, InternalTopics: InternalTopics{Replicas: -1, Config: map[string]string{"cleanup.policy": "delete"}},
+		MaxIdle: -2, MaxAhead: -1, CloseIdle: time.Microsecond, Guarantee: 7, InternalTopics: InternalTopics{Replicas: -1, Config: map[string]string{"cleanup.policy": "delete"}},
 		Kafka: []kgo.Opt{kgo.TransactionalID("mine")},
 	})
 	if err == nil {
 		t.Fatal("accepted")
 	}
 	for _, part := range []string{"Application is empty", "Brokers is empty", `StateDir is empty, but store "counts"`, "CommitEvery", "CheckpointEvery", "SessionTimeout", "CloseTimeout", "Workers",
-		"Memory", "MinFreeDisk", "MaxIdle", "MaxAhead", "Guarantee is 7", "Replicas", "cleanup.policy=delete", "kgo.TransactionalID"} {
+		"Memory", "MinFreeDisk", "MaxIdle", "MaxAhead", "CloseIdle is 1µs; give at least 1ms", "Guarantee is 7", "Replicas", "cleanup.policy=delete", "kgo.TransactionalID"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q is not in:\n%v", part, err)
 		}

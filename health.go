@@ -72,6 +72,7 @@ type TaskHealth struct {
 	Worker     int
 	Lag        int64 // offsets between what is processed and the end of the inputs, as far as it is known
 	StreamTime time.Time
+	ClosedIdle time.Time         // when stream time last went on without a record, by Config.CloseIdle; zero if it has not since the task was assigned
 	Restores   []RestoreProgress // one per store that is or was read back, since the task was assigned
 	Stores     []StoreHealth
 	Dropped    map[string]int64 // dropped records by reason, since the task was assigned

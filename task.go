@@ -37,17 +37,18 @@ type task struct {
 	prints map[string]string // by store, what its state looks like
 	hashes map[string]uint64
 
-	next     []int64       // by store: the first changelog offset that is not in the store
-	staged   []*kgo.Record // by store: the last record of this commit
-	pending  chan error    // of the checkpoint that is being applied; nil if there is none
-	freezing *engine.Checkpoint
-	rows     int // of that checkpoint
-	froze    time.Time
-	dated    time.Time // when the last checkpoint says it was made
-	applied  []int64   // next, as of the last checkpoint
-	durable  []int64   // next, as of the last checkpoint that is finished
-	closed   atomic.Bool
-	reach    atomic.Int64 // how many changelog records the local store holds, for the assignment
+	next       []int64       // by store: the first changelog offset that is not in the store
+	staged     []*kgo.Record // by store: the last record of this commit
+	pending    chan error    // of the checkpoint that is being applied; nil if there is none
+	freezing   *engine.Checkpoint
+	rows       int // of that checkpoint
+	froze      time.Time
+	dated      time.Time // when the last checkpoint says it was made
+	applied    []int64   // next, as of the last checkpoint
+	durable    []int64   // next, as of the last checkpoint that is finished
+	closed     atomic.Bool
+	reach      atomic.Int64 // how many changelog records the local store holds, for the assignment
+	closedIdle time.Time    // when the wall clock last moved stream time
 }
 
 func newTask(w *worker, key rebalance.Task, sub *engine.Sub) *task {
@@ -305,7 +306,7 @@ func (t *task) shut() {
 
 // health is what the worker reports of the task.
 func (t *task) health() TaskHealth {
-	h := TaskHealth{Task: t.id(), Worker: t.worker.index, Dropped: make(map[string]int64)}
+	h := TaskHealth{Task: t.id(), Worker: t.worker.index, ClosedIdle: t.closedIdle, Dropped: make(map[string]int64)}
 	for _, i := range t.parts {
 		h.Lag += t.Lag(i)
 	}
@@ -333,7 +334,7 @@ func (t *task) env() engine.Env {
 		App: c.Application, Context: t.ctx, Log: in.log, Output: t.worker.sink, Partitions: in.topics.partitions,
 		Disk: t.disk, Memory: t.memory, Budget: in.budget, Wall: t.worker.wall,
 		OnDecode: in.onDecode, OnProcess: in.onProcess, OnProduce: in.onProduce,
-		MaxIdle: idleMillis(c.MaxIdle), MaxAhead: c.MaxAhead.Milliseconds(), TransactionalID: t.worker.transactionalID(), Globals: in.globals.byStore(),
+		MaxIdle: idleMillis(c.MaxIdle), MaxAhead: c.MaxAhead.Milliseconds(), CloseIdle: c.CloseIdle.Milliseconds(), TransactionalID: t.worker.transactionalID(), Globals: in.globals.byStore(),
 		Dropped: dropHook(c.Hooks.OnDrop), Missed: dropHook(c.Hooks.OnMiss), DeadLettered: c.Hooks.OnDeadLetter,
 	}
 }

@@ -44,6 +44,7 @@ type worker struct {
 	routes  map[string]map[int32]route
 	buffer  []engine.Record
 	now     atomic.Int64 // the clock, ms, read once a loop; openers ask for it too
+	born    time.Time    // what uptime counts from
 	began   time.Time    // of what the next commit ends
 	told    time.Time    // when Health was last told
 	news    bool         // there was a commit since
@@ -51,6 +52,8 @@ type worker struct {
 	slow    slowRecord
 	rolled  error // what went wrong in a rollback
 	replays int
+	asking  bool      // the brokers are being asked whether idle tasks are at the ends of their inputs
+	askFrom time.Time // not before
 }
 
 // route says where a partition's records go.
@@ -78,7 +81,7 @@ const (
 )
 
 func newWorker(in *instance, index int) (*worker, error) {
-	w := &worker{in: in, index: index, done: make(chan struct{}), routes: make(map[string]map[int32]route), paused: make(map[route]bool), began: time.Now()}
+	w := &worker{in: in, index: index, done: make(chan struct{}), routes: make(map[string]map[int32]route), paused: make(map[route]bool), born: time.Now(), began: time.Now()}
 	w.now.Store(time.Now().UnixMilli())
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.timer = time.AfterFunc(in.c.CommitEvery, func() {
@@ -184,6 +187,7 @@ func (w *worker) run() {
 		w.now.Store(time.Now().UnixMilli())
 		w.settle()
 		w.punctuate()
+		w.askIdle()
 		if w.commitDue() {
 			w.commit()
 		}
@@ -290,6 +294,7 @@ func (w *worker) idle() time.Duration {
 	if w.news {
 		wait = min(wait, tellEvery-time.Since(w.told))
 	}
+	wait = w.untilIdle(wait)
 	for _, t := range w.tasks {
 		if next := t.NextWall(); next < w.wall()+wait.Milliseconds() {
 			wait = time.Duration(next-w.wall()) * time.Millisecond

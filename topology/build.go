@@ -179,6 +179,7 @@ func (b *Builder) sub(id int, p part) *engine.Sub {
 		if !slices.Contains(s.Nodes, n.run) {
 			s.Nodes = append(s.Nodes, n.run)
 		}
+		n.run.Parents = runs(n)
 		switch n.kind {
 		case source:
 			input[n] = len(s.Inputs)
@@ -217,6 +218,16 @@ func (b *Builder) sub(id int, p part) *engine.Sub {
 	}
 	s.Build = func(t *engine.Task) error { return wire(t, sources) }
 	return s
+}
+
+// runs are the parents of a node as the engine runs them.
+func runs(n *node) (out []*engine.Node) {
+	for _, p := range n.parents {
+		if p.run != n.run {
+			out = append(out, p.run)
+		}
+	}
+	return out
 }
 
 // owner is the first name, in the order of the alphabet, of what a part owns: no other part has it, and other parts do not change it.

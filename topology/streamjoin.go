@@ -261,7 +261,7 @@ func (x *streamJoined[K, V, V2, R]) meeting(w *wiring) *operator.Meeting[K, R] {
 		m.Lone, err = operator.JoinLone(w.task, x.stores.lone.decl.Name)
 		w.fail(err)
 	}
-	made := operator.NewMeeting(w.task, m)
+	made := operator.NewMeeting(w.task, x.out.run, m)
 	w.made[x] = made
 	return made
 }

@@ -99,6 +99,8 @@ type Output struct {
 type Node struct {
 	Name  string
 	Place string // file:line of the declaration
+	// Parents are the nodes of the same sub-topology that it gets its records from.
+	Parents []*Node
 	// OnError is what becomes of records that fail here; the zero Policy means the application's.
 	OnError Policy
 	// OnDrop is what becomes of records that are dropped here.

@@ -43,6 +43,9 @@ func (t *Task) Start(input int, next, end int64, m Meta) {
 		c := t.Clock(name)
 		*c = max(*c, at)
 	}
+	if c := t.clocks[idleClock]; c != nil {
+		t.streamTime = max(t.streamTime, *c)
+	}
 	t.saved = t.times()
 	t.resumeTimers()
 	for i := range t.expiry {
@@ -69,7 +72,7 @@ func (t *Task) Add(input int, recs []Record, position, end int64) {
 	q.position, q.end = max(q.position, position), max(q.end, end)
 	switch {
 	case q.len() > 0:
-		q.idleSince = -1
+		q.idleSince, t.idle.since = -1, -1
 	case q.next < q.position: // only control records: the next commit takes the offset past them
 		q.next, t.moved = q.position, true
 	}

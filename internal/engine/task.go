@@ -25,6 +25,7 @@ type Env struct {
 	OnDecode, OnProcess, OnProduce Policy
 	MaxIdle                        int64 // ms to wait for an empty input; negative never waits
 	MaxAhead                       int64 // ms past the wall clock that event times may be; 0 takes every time
+	CloseIdle                      int64 // ms without records after which the wall clock moves stream time; 0 never
 	TransactionalID                string
 	// Globals are the open global tables of the process, by the names of their stores.
 	Globals map[string]*Global
@@ -60,6 +61,8 @@ type Task struct {
 	clocks     map[string]*int64
 	timers     []*Timer
 	due        int64 // earliest stream time at which a timer is due
+	paces      []*pace
+	idle       idle
 	beforeCut  []func()
 	closers    []func() error
 	expired    []func(key []byte)
@@ -146,7 +149,8 @@ func (t *Task) now() int64 {
 // wire makes the operators anew.
 func (t *Task) wire() (err error) {
 	defer t.caught("open", &err)
-	t.timers, t.beforeCut, t.closers, t.due = nil, nil, nil, noTimer
+	t.timers, t.beforeCut, t.closers, t.due, t.paces = nil, nil, nil, noTimer, nil
+	t.idle.since = -1
 	clear(t.expired)
 	t.letGo()
 	t.rec, t.at = Rec{Input: -1}, nil
@@ -156,6 +160,7 @@ func (t *Task) wire() (err error) {
 		t.failed = fmt.Errorf("task %s: %w", t.ID, err)
 		return t.failed
 	}
+	t.arrange()
 	for i := range t.queues {
 		if t.queues[i].reader == nil {
 			t.failed = fmt.Errorf("task %s: nothing reads input %s", t.ID, t.Sub.Inputs[i].Name)

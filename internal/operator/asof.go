@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kolkstreams/kolk/internal/engine"
+	"github.com/kolkstreams/kolk/internal/span"
 	"github.com/kolkstreams/kolk/serde"
 	"github.com/kolkstreams/kolk/store"
 )
@@ -49,7 +50,24 @@ func Delayed[K comparable, V any](t *engine.Task, n *engine.Node, d Delay[K, V],
 	}
 	// Neither name can be that of another store: it has a character that names have not.
 	w := &delayed[K, V]{Delay: d, task: t, node: n, rows: rows, isNull: IsNull[V](), next: next, observed: t.Clock(d.Store + "/time"), number: t.Clock(d.Store + "/number")}
+	t.Pace(engine.Pace{Node: n, Clock: w.observed, Due: w.due, Run: func(r *engine.Rec) { w.release(r, *w.observed-w.Wait) }})
 	return w.receive, nil
+}
+
+// due is when the oldest record has waited long enough.
+func (w *delayed[K, V]) due() int64 {
+	if w.first == 0 { // it was not looked at since the start
+		w.first = never
+		for key, value := range w.rows.Range("\x00", "\x01") {
+			_, row, err := w.parse(key, value)
+			if err != nil {
+				w.task.Abort(fmt.Errorf("buffer %q: row %x: %w", w.Store, key, err))
+			}
+			w.first = row.time
+			break
+		}
+	}
+	return span.Add(w.first, w.Wait)
 }
 
 func (w *delayed[K, V]) receive(r *engine.Rec, k K, v V) {

@@ -25,6 +25,7 @@ func Deduplicate[K comparable, V any, ID comparable](t *engine.Task, n *engine.N
 		return nil, err
 	}
 	d := &dedup[ID]{rows: rows, horizon: horizon, width: horizon + 1, clock: ownTime(t, name), input: -1}
+	d.clock.pace(t, n, nil, nil)
 	d.put = func(mark, int64, bool) (mark, int64, bool) { return d.mark, d.at, true }
 	noKeys, late, again := t.Counter(n, string(processor.NullKey)), t.Counter(n, string(processor.Late)), t.Counter(n, string(processor.Duplicate))
 	call := call2(t, n, id)

@@ -56,6 +56,29 @@ func newWindowFinals[K comparable, A any](t *engine.Task, n *engine.Node, w *Win
 // opened says that a window up to end has a value.
 func (f *finals[K, A]) opened(end int64) { f.due = min(f.due, span.Add(end, f.inclusive)) }
 
+// pace lets the time of an aggregation go on while the task is idle, and its windows close. They do so when it is past their end by delay. f may be nil.
+func (f *finals[K, A]) pace(time own, t *engine.Task, n *engine.Node, delay int64) {
+	if f == nil {
+		time.pace(t, n, nil, nil)
+		return
+	}
+	time.pace(t, n, func() int64 { return f.closes(span.Sub(*time.at, delay), delay) }, func(r *engine.Rec) { f.upTo(r, span.Sub(*time.at, delay)) })
+}
+
+// closes is the time at which a window closes next, if it does so delay past its end. at is up to where windows are closed.
+func (f *finals[K, A]) closes(at, delay int64) int64 {
+	if f.due <= at || f.due == 0 { // it was not looked at since the start
+		f.due = never
+		if end, ok := f.first(at); ok {
+			f.due = span.Add(end, f.inclusive)
+		}
+	}
+	if f.due == never {
+		return never
+	}
+	return span.Add(f.due, delay)
+}
+
 // upTo sends what is closed at a time: stream time less the grace, and less the gap of sessions.
 func (f *finals[K, A]) upTo(r *engine.Rec, at int64) {
 	if at < f.due || at < 0 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kolkstreams/kolk/internal/engine"
+	"github.com/kolkstreams/kolk/internal/span"
 	"github.com/kolkstreams/kolk/serde"
 	"github.com/kolkstreams/kolk/store"
 )
@@ -35,6 +36,7 @@ func Sequence[K comparable, V, R any](t *engine.Task, n *engine.Node, name strin
 			}
 		}
 	}
+	t.Pace(engine.Pace{Node: n, Clock: s.clock, Due: func() int64 { return span.Add(s.agenda.first(), 1) }, Run: s.settle})
 	return s.receive, nil
 }
 

@@ -44,6 +44,20 @@ func (a *agenda[K]) next(before int64) (row sequenceRow[K], ok bool) {
 	}
 }
 
+// first is when the first row is due; the largest time if there is none.
+func (a *agenda[K]) first() int64 {
+	if a.pos == len(a.ahead) && a.horizon < math.MaxInt64 {
+		a.fill(math.MaxInt64)
+	}
+	switch {
+	case a.pos < len(a.ahead):
+		return a.ahead[a.pos].due
+	case a.horizon < math.MaxInt64:
+		return a.horizon + 1
+	}
+	return math.MaxInt64
+}
+
 // fill reads on from the horizon, when there is nothing ahead.
 func (a *agenda[K]) fill(before int64) {
 	clear(a.ahead)

@@ -43,6 +43,7 @@ func NewSessioned[K comparable, A any](t *engine.Task, n *engine.Node, s Session
 			},
 			first: rows.First}
 	}
+	s.final.pace(s.time, t, n, span.Add(s.Spec.Gap(), s.Spec.Grace()))
 	return &s
 }
 

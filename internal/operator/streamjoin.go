@@ -31,14 +31,30 @@ type Meeting[K comparable, R any] struct {
 	open  [2]int64                                              // how long a side's records wait, without grace
 }
 
-// NewMeeting completes m for a task.
-func NewMeeting[K comparable, R any](t *engine.Task, m Meeting[K, R]) *Meeting[K, R] {
+// NewMeeting completes m for a task. n is the node of the results.
+func NewMeeting[K comparable, R any](t *engine.Task, n *engine.Node, m Meeting[K, R]) *Meeting[K, R] {
 	m.task, m.time = t, ownTime(t, m.Store)
 	m.open[leftSide], m.open[rightSide] = m.Spec.After(), m.Spec.Before()
 	if m.Late {
 		m.least = t.Clock(m.Store + ":least")
 	}
+	if m.Lone == nil {
+		m.time.pace(t, n, nil, nil)
+	} else {
+		m.time.pace(t, n, m.due, m.release)
+	}
 	return &m
+}
+
+// due is when the time of the first record that waits is over.
+func (m *Meeting[K, R]) due() int64 {
+	due := int64(never)
+	for _, side := range []int{leftSide, rightSide} {
+		if row := m.Lone.first(side); row != nil {
+			due = min(due, span.Add(span.Add(span.Add(row.at, m.open[side]), m.Spec.Grace()), 1))
+		}
+	}
+	return due
 }
 
 // Arrival is one side of a join of two streams.

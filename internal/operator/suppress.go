@@ -48,6 +48,7 @@ func Suppress[K comparable, V any](t *engine.Task, n *engine.Node, s Suppression
 		change Change[V]
 	)
 	run := guarded(t, n, func() { x.wait(rec, key, change) })
+	x.time.pace(t, n, x.due, x.release)
 	return func(r *engine.Rec, k K, c Change[V]) {
 		rec, key, change = r, k, c
 		x.time.observe(r.Time)
@@ -92,6 +93,14 @@ func (s *suppressor[K, V]) bytes(v V, has bool) []byte {
 		s.task.Throw(fmt.Errorf("suppression %q: encode the value: %w", s.Store, err))
 	}
 	return b
+}
+
+// due is when the oldest row has waited long enough.
+func (s *suppressor[K, V]) due() int64 {
+	if row := s.rows.oldest(); row != nil {
+		return span.Add(row.since, s.Wait)
+	}
+	return never
 }
 
 // release sends on what has waited long enough, and what there is no room for.

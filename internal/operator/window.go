@@ -24,6 +24,11 @@ type own struct{ at *int64 }
 
 func ownTime(t *engine.Task, store string) own { return own{t.Clock(store + ":time")} }
 
+// pace lets the node's time go on while the task is idle. due and run may be nil.
+func (o own) pace(t *engine.Task, n *engine.Node, due func() int64, run func(*engine.Rec)) {
+	t.Pace(engine.Pace{Node: n, Clock: o.at, Due: due, Run: run})
+}
+
 // observe takes a record's time in and says whether stream time moved.
 func (o own) observe(at int64) bool {
 	if at <= *o.at {
@@ -54,9 +59,11 @@ type Windowed[K comparable, A any] struct {
 // NewWindowed completes w for a task.
 func NewWindowed[K comparable, A any](t *engine.Task, n *engine.Node, w Windowed[K, A]) *Windowed[K, A] {
 	w.task, w.time = t, ownTime(t, w.Store)
+	grace := w.Spec.Grace()
 	if w.Final != nil {
 		w.final = newWindowFinals(t, n, &w)
 	}
+	w.final.pace(w.time, t, n, grace)
 	return &w
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/kolkstreams/kolk/internal/engine"
@@ -147,7 +148,7 @@ func (d *Driver) env(disk, memory state.Backend) engine.Env {
 		globals[g.Table.Store.Name] = g.Global
 	}
 	return engine.Env{App: Application, Context: context.Background(), Log: slog.New(slog.DiscardHandler), Output: (*sink)(d), Partitions: d.partitions,
-		Disk: disk, Memory: memory, Wall: func() int64 { return d.wall }, MaxIdle: d.opts.maxIdle, MaxAhead: d.opts.maxAhead,
+		Disk: disk, Memory: memory, Wall: func() int64 { return d.wall }, MaxIdle: d.opts.maxIdle, MaxAhead: d.opts.maxAhead, CloseIdle: d.opts.closeIdle,
 		TransactionalID: Application + "-test", Globals: globals, Dropped: d.dropped}
 }
 
@@ -222,13 +223,21 @@ func (d *Driver) Store[R any](h store.Queryable[R]) R {
 // At is the driver's start plus d, for event times.
 func (d *Driver) At(after time.Duration) time.Time { return d.start.Add(after) }
 
-// Advance moves the wall clock and fires what is due, each timer once. A task that waits for an input may go on. Stream time moves with records only.
+// Advance moves the wall clock and fires what is due, each timer once. A task that waits for an input may go on. Stream time moves with records only, unless
+// CloseIdle lets it go on: then what waits for it comes in turn, as the time passes.
 func (d *Driver) Advance(by time.Duration) {
 	d.t.Helper()
 	if d.failed {
 		return
 	}
-	d.wall += by.Milliseconds()
+	until := d.wall + by.Milliseconds()
+	for d.idle(until) {
+		d.settle()
+	}
+	if d.failed {
+		return
+	}
+	d.wall = until
 	for _, t := range d.tasks {
 		d.running = t
 		if err := t.Punctuate(d.wall); err != nil {
@@ -237,4 +246,30 @@ func (d *Driver) Advance(by time.Duration) {
 		}
 	}
 	d.settle()
+}
+
+// idle moves the wall clock to where stream time goes on next without records, if that is not later than until, and does what is due then.
+func (d *Driver) idle(until int64) bool {
+	d.t.Helper()
+	next := int64(math.MaxInt64)
+	for _, t := range d.tasks {
+		due, err := t.IdleDue(d.wall)
+		if err != nil {
+			d.fail("topologytest: %v", err)
+			return false
+		}
+		next = min(next, due)
+	}
+	if d.failed || next > until {
+		return false
+	}
+	d.wall = max(d.wall, next)
+	for _, t := range d.tasks {
+		d.running = t
+		if _, err := t.CloseIdle(d.wall); err != nil {
+			d.fail("topologytest: %v", err)
+			return false
+		}
+	}
+	return true
 }

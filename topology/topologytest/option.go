@@ -14,6 +14,7 @@ type options struct {
 	start             time.Time
 	manual            bool
 	maxIdle, maxAhead int64
+	closeIdle         int64
 	fault             string
 }
 
@@ -62,4 +63,15 @@ func MaxIdle(d time.Duration) Option {
 // MaxAhead drops records that are further than d past the driver's wall clock, as kolk.Config.MaxAhead does. Unless set, every time is taken.
 func MaxAhead(d time.Duration) Option {
 	return option(func(o *options) { o.maxAhead = d.Milliseconds() })
+}
+
+// CloseIdle moves stream time by the driver's wall clock once no record has come for d, as kolk.Config.CloseIdle does: Driver.Advance lets the time pass, and
+// every record that was sent is at the end of its input. d is at least a millisecond. Unless set, stream time moves with records only.
+func CloseIdle(d time.Duration) Option {
+	return option(func(o *options) {
+		o.closeIdle = d.Milliseconds()
+		if d < time.Millisecond {
+			o.fault = fmt.Sprintf("CloseIdle(%v): give at least a millisecond, or leave it out", d)
+		}
+	})
 }
