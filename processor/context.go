@@ -108,7 +108,8 @@ func (c *base) Store[W any](h store.Handle[W]) W {
 }
 
 // Every calls f as time passes, until the timer is stopped or the processor is closed. With StreamTime it follows the event time of the
-// records: first when it is known, then on multiples of d since 1970; skipped ticks are made up for by one call. With WallTime it follows
+// records: first when it is known, then on multiples of d since 1970; skipped ticks are made up for by one call. With kolk.Config.CloseIdle stream time goes on
+// while no records come, and so do these timers. With WallTime it follows
 // the clock, first after d. d is counted in whole milliseconds and is at least one.
 func (c *base) Every(d time.Duration, kind Clock, f func(now time.Time) error) *Timer {
 	t := engine.TaskOf(&c.place)

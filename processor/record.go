@@ -90,6 +90,7 @@ const (
 	Closed    Reason = "closed"     // it came to an inner join of streams after the time in which partners could come, and there were none
 	Unmatched Reason = "unmatched"  // no branch of a Split took it
 	Duplicate Reason = "duplicate"  // a Deduplicate has let a record with the same id through
+	Overflow  Reason = "overflow"   // the oldest partial match of a key's Sequence gave way to a new one; see topology.MaxPartial
 	Skipped   Reason = "skipped"    // it failed, and the policy is Skip or DeadLetter
 )
 

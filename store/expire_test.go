@@ -18,7 +18,7 @@ func (w *fixture[K, V]) at(t int64) *fixture[K, V] {
 }
 
 // D04, and P03's timer: what was refreshed lives, whatever the order of sweep and write, and nothing is left of the old expiry.
-func TestRefresh(t *testing.T) {
+func TestD04Refresh(t *testing.T) {
 	w := newFixture(aging, nil)
 	w.at(1000).kv.Put("k", "v1")
 	w.commit(t)
@@ -49,7 +49,7 @@ func TestRefresh(t *testing.T) {
 }
 
 // D05, and the order of expiry: by time, then by key, from memory and backend alike.
-func TestOrderOfExpiry(t *testing.T) {
+func TestD05OrderOfExpiry(t *testing.T) {
 	w := newFixture(aging, nil)
 	for i, k := range []string{"key2", "key", "", "\x00", "\xff", "key\x00"} {
 		w.at(1000+int64(i%3)).kv.Put(k, "v")
@@ -127,7 +127,7 @@ func TestModifyOfAnExpiredEntry(t *testing.T) {
 }
 
 // D03: state stays as small as the bound says, however many keys come by, in memory and in the backend.
-func TestManyKeysThatNeverRepeat(t *testing.T) {
+func TestD03ManyKeysThatNeverRepeat(t *testing.T) {
 	w := newFixture(aging, nil)
 	for i := range int64(5000) {
 		w.at(i).kv.Put(fmt.Sprint("id-", i), "v")

@@ -24,7 +24,7 @@ func (waitOption) asOf() {}
 
 // WaitFor holds records back, under name, until a record comes that is d later, so that table updates that arrive late are seen; then they are joined
 // in order of time. d must not exceed the table's history. Lateness is judged by the largest time that the join has seen; a record that is
-// later than d when it comes is joined at once. Nothing is sent on while no record comes.
+// later than d when it comes is joined at once. Nothing is sent on while no record comes, unless kolk.Config.CloseIdle lets time go on.
 func WaitFor(name string, d time.Duration) AsOfOption { return waitOption{name, d, caller()} }
 
 // JoinAsOf looks up each record's key in a table as it was at the record's time: the order in which table and stream are read does not matter, as long as the

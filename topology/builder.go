@@ -91,7 +91,7 @@ func sourceOf[K comparable, V any](b *Builder, t Topic[K, V], o settings) *origi
 		b.count++
 		src, ok := was.(*origin[K, V])
 		if ok && !src.opts.same(o) {
-			b.faults.add(at, t.name, "the topic is read with other options than at "+src.run.Place, "it is read once for all its readers: give all of them the same From, OnError, OnDrop and Named", o.place)
+			b.faults.add(at, t.name, "the topic is read with other options than at "+src.run.Place, "it is read once for all its readers: give all of them the same From, FillTime, OnError, OnDrop and Named", o.place)
 		}
 		return src
 	}
@@ -123,6 +123,9 @@ func (s *origin[K, V]) wire(w *wiring) {
 		takes[i] = take(w, value)
 	}
 	reader := operator.NewSource(w.task, s.run, key, value, s.topic.timeOf(), takes)
+	if s.opts.fillTime {
+		reader.FillTime()
+	}
 	reader.CheckPlaces(w.task.Placement(slices.Index(w.inputs, s.node)), span.TailOf(s.topic.key), s.topic.partitionOf())
 	w.read(s.node, reader)
 }

@@ -25,7 +25,7 @@ func deduping(horizon time.Duration) func(*topology.Builder) {
 }
 
 // What was let through before a crash that its offset has not survived, without transactions, is let through again.
-func TestDeduplicateD01(t *testing.T) {
+func TestD01Deduplicate(t *testing.T) {
 	top := build(t, func(b *topology.Builder) {
 		b.Stream(words).FlatMapValues(strings.FieldsSeq).Deduplicate("seen", ms(10), byValue).To(more)
 	})
@@ -53,7 +53,7 @@ func TestDeduplicateD01(t *testing.T) {
 }
 
 // The same when the store has forgotten the record in the meantime, and so cannot take it.
-func TestDeduplicateD01Forgotten(t *testing.T) {
+func TestD01DeduplicateForgotten(t *testing.T) {
 	top := build(t, deduping(ms(10)))
 	crashed := start(t, top)
 	crashed.send("words", "k=a@0", "k=b@1000")
@@ -68,7 +68,7 @@ func TestDeduplicateD01Forgotten(t *testing.T) {
 	w.wants("more", "k=a@0 k=b@1000")
 }
 
-func TestDeduplicateD02(t *testing.T) {
+func TestD02Deduplicate(t *testing.T) {
 	for _, c := range []struct{ name, in, out string }{
 		{"same time", "k=a@5 k=a@5 k=b@5", "k=a@5 k=b@5"},
 		{"exactly the horizon", "k=a@0 k=a@10 k=a@11", "k=a@0 k=a@11"},
@@ -122,7 +122,7 @@ func checkpoint(t *testing.T, w *world) {
 }
 
 // Ids that never come again go with time.
-func TestDeduplicateD03(t *testing.T) {
+func TestD03Deduplicate(t *testing.T) {
 	w := run(t, deduping(time.Minute))
 	rows := w.tasks[0].StoreNamed("seen")
 	most := int64(0)
@@ -144,7 +144,7 @@ func TestDeduplicateD03(t *testing.T) {
 }
 
 // An id that comes again in the commit in which its old entry expires is remembered from then on.
-func TestDeduplicateD04(t *testing.T) {
+func TestD04Deduplicate(t *testing.T) {
 	w := run(t, deduping(ms(60_000)))
 	w.send("words", "k=a@1000")
 	w.commit()
@@ -164,7 +164,7 @@ func TestDeduplicateD04(t *testing.T) {
 }
 
 // Ids that are the beginning of others, or hold any byte, are different.
-func TestDeduplicateD05(t *testing.T) {
+func TestD05Deduplicate(t *testing.T) {
 	ids := []string{"", "\x00", "\x00\x00", "\xff", "\xff\xff", "key", "key2", "key\x00", "key\xff", "ke"}
 	d := topologytest.New(t, build(t, deduping(time.Minute)), topologytest.ManualCommit())
 	in, want := d.Input(words), 0
@@ -185,7 +185,7 @@ func TestDeduplicateD05(t *testing.T) {
 }
 
 // An id that is not the key must be made the key, which takes a repartition topic.
-func TestDeduplicateD06(t *testing.T) {
+func TestD06Deduplicate(t *testing.T) {
 	top := build(t, func(b *topology.Builder) {
 		b.Stream(words).SelectKey(byValue).Deduplicate("seen", ms(10), byValue, topology.Named("once"), store.Version(2)).To(more)
 	})

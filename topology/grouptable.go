@@ -96,7 +96,7 @@ func (g GroupedTable[K, V]) Count(name string, bound store.Bound, opts ...StateO
 		return Table[K, int64]{}
 	}
 	return aggregateTable(g.g, "KTABLE-AGGREGATE-", name, codec[int64]{s: serde.Int64()}, bound, gather(g.g.at.b, opts), true,
-		operator.TableFold[K, V, int64]{Add: func(_ K, _ V, n int64) int64 { return n + 1 }, Remove: func(_ K, _ V, n int64) int64 { return n - 1 }})
+		operator.TableFold[K, V, int64]{Add: func(_ K, _ V, n int64) int64 { return operator.OneMore(n) }, Remove: func(_ K, _ V, n int64) int64 { return n - 1 }})
 }
 
 // Reduce combines the rows of each key; the first is taken as it is, and remove undoes what add did.

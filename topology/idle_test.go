@@ -105,7 +105,7 @@ func TestCloseIdleOverRestart(t *testing.T) {
 			}
 			w.Commit()
 			w.send("a@19", "a@29", "a@39")
-			w.late(1 + 2 + 1) // of one window, of two, and of the first of two
+			w.late(2 + 2 + 1) // the last one has a window that is open
 		})
 	}
 }

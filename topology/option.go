@@ -101,6 +101,19 @@ var (
 // Ago begins with the first record not older than d.
 func Ago(d time.Duration) Offset { return Offset{back: d} }
 
+type fillOption struct{ tableMark }
+
+func (fillOption) source() {}
+
+// FillTime gives a record whose event time lies before 1970 the largest event time taken from its partition so far, which survives restarts and moves. A record
+// that comes before any with a time is dropped and counted under "no_time", as all are without FillTime.
+func FillTime() interface {
+	SourceOption
+	TableOption
+} {
+	return fillOption{}
+}
+
 type errorOption struct {
 	tableMark
 	processMark
@@ -155,7 +168,7 @@ func (dropOption) lookup()  {}
 func (dropOption) foreign() {}
 
 // OnDrop says what becomes of records this operator would drop for one of the reasons: OnDrop(DeadLetter("late-orders"), processor.Ahead). They are counted in any case.
-// Without reasons it holds for those that lose data nobody meant to lose: expired, ahead, null_key, null_value, no_time. To be told of all drops of an application, see
+// Without reasons it holds for those that lose data nobody meant to lose: late, expired, ahead, null_key, null_value, no_time. To be told of all drops of an application, see
 // kolk.Hooks.
 func OnDrop(p Policy, reasons ...processor.Reason) interface {
 	SourceOption
@@ -202,6 +215,7 @@ type settings struct {
 	onError         engine.Policy
 	onDrop          []engine.DropRule
 	start           engine.Start
+	fillTime        bool
 	partitions      int
 	shared          string
 	sourceChangelog bool
@@ -238,6 +252,8 @@ func gather[O any](b *Builder, opts []O) settings {
 				wrong("From", "a record cannot be younger than now", "give Ago a duration of zero or more")
 			}
 			s.start = engine.Start{Latest: o.start.latest, Back: o.start.back.Milliseconds()}
+		case fillOption:
+			s.fillTime = true
 		case errorOption:
 			s.onError = stopIfUnset(engine.PolicyOf(o.policy))
 			policy(s.onError)
@@ -270,5 +286,5 @@ func gather[O any](b *Builder, opts []O) settings {
 
 // same says whether two readers of one topic want the same of it.
 func (s settings) same(o settings) bool {
-	return s.start == o.start && s.onError == o.onError && reflect.DeepEqual(s.onDrop, o.onDrop) && (s.name == o.name || s.name == "" || o.name == "")
+	return s.start == o.start && s.fillTime == o.fillTime && s.onError == o.onError && reflect.DeepEqual(s.onDrop, o.onDrop) && (s.name == o.name || s.name == "" || o.name == "")
 }

@@ -122,7 +122,7 @@ func (s Stream[K, V]) Sequence[R any](name string, p Pattern[V], f func(K, Match
 //	                               A@0 B@11: match, sent when B@11 comes, with the time 10
 //	                               A@0 X@5 B@3: nothing: B comes late, but its time is not over
 //
-// While no records come, of any key, stream time stands still and nothing is decided.
+// While no records come, of any key, stream time stands still and nothing is decided, unless kolk.Config.CloseIdle lets it go on.
 //
 // A record that is older than stream time by more than d is late: no match that it could begin may still end, and all that could take it began after it. It is dropped, counted under
 // "late". OnDrop applies. Records that are less late are taken in their turn.
@@ -137,7 +137,7 @@ func (s Stream[K, V]) Sequence[R any](name string, p Pattern[V], f func(K, Match
 //
 // # Bounds
 //
-// A key has at most MaxPartial partial matches at a time, 100 unless set; the oldest is given up for a further one, counted under "overflow". So the work for a record is at most
+// A key has at most MaxPartial partial matches at a time, 100 unless set; the oldest is given up for a further one, counted under processor.Overflow. So the work for a record is at most
 // MaxPartial times the number of steps, and nothing stays longer than Within of stream time.
 type Pattern[V any] struct {
 	steps   []step[V]

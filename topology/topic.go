@@ -30,7 +30,7 @@ func NewTopic[K comparable, V any](name string, key serde.Serde[K], value serde.
 	return Topic[K, V]{ends: engine.Ends[K, V]{Key: key, Value: value, Tail: span.TailOf(key)}, name: name, key: key, value: value}
 }
 
-// TimedBy takes event time from the record instead of from its timestamp. A time before 1970 drops the record, counted under "no_time". A null value that the topic's
+// TimedBy takes event time from the record instead of from its timestamp. A time before 1970 drops the record, counted under "no_time", unless FillTime says otherwise. A null value that the topic's
 // serde has no Go value for is not shown to f: such a record keeps its timestamp.
 func (t Topic[K, V]) TimedBy(f func(K, V) time.Time) Topic[K, V] {
 	t.timed = &f

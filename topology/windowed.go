@@ -56,7 +56,7 @@ func (w Windowed[K, V]) AggregateFrom[A any](name string, state serde.Serde[A], 
 }
 
 func counting[K comparable, V any]() operator.Fold[K, V, int64] {
-	return operator.Fold[K, V, int64]{Add: func(_ K, _ V, n int64) int64 { return n + 1 }}
+	return operator.Fold[K, V, int64]{Add: func(_ K, _ V, n int64) int64 { return operator.OneMore(n) }}
 }
 
 func reducing[K comparable, V any](f func(sum, v V) V) operator.Fold[K, V, V] {

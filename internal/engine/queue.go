@@ -78,6 +78,9 @@ func (t *Task) Add(input int, recs []Record, position, end int64) {
 	}
 }
 
+// PartitionTime is the largest event time taken from an input's partition, ms; -1 if none was.
+func (t *Task) PartitionTime(input int) int64 { return t.queues[input].partitionTime }
+
 // BufferedBytes is about how much memory those records take.
 func (t *Task) BufferedBytes(input int) int { return t.queues[input].bytes }
 

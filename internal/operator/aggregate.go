@@ -1,12 +1,24 @@
 package operator
 
 import (
+	"errors"
+	"math"
 	"reflect"
 
 	"github.com/kolkstreams/kolk/internal/engine"
 	"github.com/kolkstreams/kolk/internal/state"
 	"github.com/kolkstreams/kolk/processor"
 )
+
+// OneMore is a count after a further record. A count that has no room for it fails the record: none is ever a smaller one.
+func OneMore(n int64) int64 {
+	if n == math.MaxInt64 {
+		panic(errCountFull)
+	}
+	return n + 1
+}
+
+var errCountFull = errors.New("the count is the largest there is, 9223372036854775807")
 
 // Count counts the records of each key.
 func Count[K comparable, V any](t *engine.Task, n *engine.Node, rows state.Table[K, int64], next engine.Receive[K, Change[int64]]) engine.Receive[K, V] {
@@ -16,7 +28,7 @@ func Count[K comparable, V any](t *engine.Task, n *engine.Node, rows state.Table
 		at, ts int64
 	)
 	step := func(old, oldAt int64, ok bool) (int64, int64, bool) {
-		c = Change[int64]{Old: old, New: old + 1, HasOld: ok, HasNew: true}
+		c = Change[int64]{Old: old, New: OneMore(old), HasOld: ok, HasNew: true}
 		if at = ts; ok {
 			at = max(ts, oldAt)
 		}

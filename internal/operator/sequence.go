@@ -7,6 +7,7 @@ import (
 
 	"github.com/kolkstreams/kolk/internal/engine"
 	"github.com/kolkstreams/kolk/internal/span"
+	"github.com/kolkstreams/kolk/processor"
 	"github.com/kolkstreams/kolk/serde"
 	"github.com/kolkstreams/kolk/store"
 )
@@ -18,7 +19,7 @@ func Sequence[K comparable, V, R any](t *engine.Task, n *engine.Node, name strin
 	if !ok {
 		return nil, fmt.Errorf("store %q is not that of a sequence", name)
 	}
-	s := &sequence[K, V, R]{task: t, node: n, Sought: p, rows: rows, clock: t.Clock(name), in: newIntake[K, V](t, n), late: t.Counter(n, "late"), overflow: t.Counter(n, "overflow"),
+	s := &sequence[K, V, R]{task: t, node: n, Sought: p, rows: rows, clock: t.Clock(name), in: newIntake[K, V](t, n), late: t.Counter(n, string(processor.Late)), overflow: t.Counter(n, string(processor.Overflow)),
 		f: f, next: next, last: len(p.Steps) - 1}
 	s.agenda = newAgenda(rows, sequenceRows[K]{key}, 512)
 	s.serde, s.width = value, len(p.Steps)

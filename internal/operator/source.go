@@ -24,6 +24,7 @@ type Source[K comparable, V any] struct {
 	timed  func(K, V) time.Time
 	takes  []Take[K, V]
 	noTime *engine.Counter
+	fills  bool // records without a time get the partition's
 
 	guarded bool // a panic of a serde is a failed record
 	extract func(*engine.Rec) bool
@@ -79,6 +80,9 @@ func (s *Source[K, V]) checkPlace(r *engine.Record) {
 	s.place.Saw(hashed, s.count, s.task.Partition, wanted, r.Offset, func() string { return engine.Readable(s.k) })
 }
 
+// FillTime gives records without a usable time that of their partition.
+func (s *Source[K, V]) FillTime() { s.fills = true }
+
 // Decode is part of engine.Reader.
 func (s *Source[K, V]) Decode(r *engine.Record) (at int64, ok bool) {
 	rec := s.task.Rec()
@@ -92,6 +96,9 @@ func (s *Source[K, V]) Decode(r *engine.Record) (at int64, ok bool) {
 	s.at = r.Time
 	if s.timed != nil && (!s.isNull || s.null != nil) && !s.extract(rec) {
 		return 0, false
+	}
+	if s.at < 0 && s.fills {
+		s.at = s.task.PartitionTime(rec.Input)
 	}
 	if s.at < 0 {
 		s.task.Drop(s.noTime, rec)

@@ -76,7 +76,7 @@ func TestFailures(t *testing.T) {
 
 func TestOptionsThatAreWrong(t *testing.T) {
 	top := build(t, words)
-	for _, o := range []topologytest.Option{topologytest.Partitions(0), topologytest.Partitions(1 << 40), topologytest.Topic("lines", -1)} {
+	for _, o := range []topologytest.Option{topologytest.Partitions(0), topologytest.Partitions(1 << 40), topologytest.Topic("lines", -1), topologytest.CloseIdle(0)} {
 		if got := fails(func(tb topologytest.TB) { topologytest.New(tb, top, o) }); !strings.Contains(got, "give a number from 1 to") {
 			t.Errorf("failed with %q", got)
 		}
