@@ -198,6 +198,41 @@ func TestCloseIdleAsOf(t *testing.T) {
 	out.Next("u", "f+A")
 }
 
+// Records of a join of two streams that found no partner are sent, with either way of sending them.
+func TestCloseIdleStreamJoin(t *testing.T) {
+	for name, opts := range map[string][]topology.StateOption{"soon": nil, "late": {topology.UnmatchedLate()}} {
+		t.Run(name, func(t *testing.T) {
+			top := build(t, func(b *topology.Builder) {
+				b.Stream(words).OuterJoin("j", b.Stream(more), window.Within(millis(10)).Grace(millis(5)), func(l, r *string) string {
+					if l == nil {
+						return "-+" + *r
+					}
+					if r == nil {
+						return *l + "+-"
+					}
+					return *l + "+" + *r
+				}, opts...).To(charged)
+			})
+			d := topologytest.New(t, top, epoch, idleFor(1))
+			left, right, out := d.Input(words), d.Input(more), d.Output(charged)
+			left.SendAt(time.UnixMilli(100), "k", "A")
+			right.SendAt(time.UnixMilli(105), "k", "a")
+			out.Next("k", "A+a")
+			left.SendAt(time.UnixMilli(106), "l", "B")
+			right.SendAt(time.UnixMilli(108), "m", "c")
+			d.Restart()
+			d.Advance(ms(13)) // B may find a partner up to 121, and stream time is 121
+			out.None()
+			d.Advance(ms(1))
+			out.Next("l", "B+-")
+			d.Advance(ms(2))
+			out.Next("m", "-+c")
+			d.Advance(time.Hour)
+			out.None()
+		})
+	}
+}
+
 // Timers of stream time fire, and entries expire.
 func TestCloseIdleTimersAndTTL(t *testing.T) {
 	var fired []int64

@@ -33,7 +33,7 @@ func (s Stream[K, V]) Join[V2, R any](name string, right Stream[K, V2], within w
 }
 
 // LeftJoin is Join that also sends each left record that found no partner, with nil: once, as soon as stream time has passed its time by more than After and grace. It has its own time then,
-// and the headers of the record that moved stream time; such records are sent in order of time, then of key. They wait for stream time alone: while no record comes, none is sent.
+// and the headers of the record that moved stream time; such records are sent in order of time, then of key. They wait for stream time alone: while no record comes, none is sent, unless kolk.Config.CloseIdle lets time go on.
 //
 // A left record that comes when its time is over is sent at once, if it has no partner. A right one that is later than the grace may find a left record that was sent with nil; then it is sent with its
 // partner, too. A grace as long as records are late keeps that from happening. Left records with a null key are sent with nil at once. The pointer's target is a copy, and f's to keep.
