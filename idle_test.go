@@ -57,8 +57,8 @@ func byKey(s topology.Stream[string, string]) topology.Grouped[string, string] {
 
 const eventTime = 1_700_000_000_000
 
-// at sends a word with an event time, in seconds.
-func (w *world) at(second int64, key string) {
+// word sends one with an event time, in seconds.
+func (w *world) word(second int64, key string) {
 	w.produce("words", []byte(key), []byte(key), eventTime+1000*second)
 }
 
@@ -95,8 +95,8 @@ func TestCloseIdle(t *testing.T) {
 		}}
 		r := w.start(closing(byKey), c).ready()
 		w.wait(time.Minute) // nothing was ever read
-		w.at(1, "a")
-		w.at(8, "b")
+		w.word(1, "a")
+		w.word(8, "b")
 		w.settled("app", "words")
 		w.wait(4 * time.Second)
 		w.closed(map[string]int64{})
@@ -123,8 +123,8 @@ func TestCloseIdle(t *testing.T) {
 
 		c.StateDir = t.TempDir()
 		r = w.start(closing(byKey), c).ready()
-		w.at(9, "a")  // of a window that is closed
-		w.at(12, "c") // of one that is not
+		w.word(9, "a")  // of a window that is closed
+		w.word(12, "c") // of one that is not
 		w.settled("app", "words")
 		w.wait(20 * time.Second)
 		if err := r.stop(); err != nil {
@@ -143,10 +143,10 @@ func TestCloseIdleWaitsForFetch(t *testing.T) {
 		c := w.config("app")
 		c.CloseIdle = 5 * time.Second
 		r := w.start(closing(byKey), c).ready()
-		w.at(1, "a")
+		w.word(1, "a")
 		w.settled("app", "words")
 		cut := w.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.NotLeaderForPartition, Count: -1})
-		w.at(2, "a")
+		w.word(2, "a")
 		w.wait(time.Minute)
 		cut.Remove()
 		w.settled("app", "words")
@@ -165,7 +165,7 @@ func TestCloseIdleOpenTransaction(t *testing.T) {
 		c := w.config("app")
 		c.CloseIdle = 5 * time.Second
 		r := w.start(closing(byKey), c).ready()
-		w.at(1, "a")
+		w.word(1, "a")
 		other, err := kgo.NewClient(kgo.SeedBrokers(w.fake.ListenAddrs()...), kgo.Dialer(w.net.DialContext), kgo.TransactionalID("upstream"), kgo.TransactionTimeout(5*time.Minute))
 		if err != nil {
 			t.Fatal(err)
@@ -207,7 +207,7 @@ func TestCloseIdleBehindRepartition(t *testing.T) {
 			return s.GroupBy(func(_, v string) string { return v })
 		})
 		r := w.start(b, c).ready()
-		w.at(1, "a")
+		w.word(1, "a")
 		w.settled("app", "words")
 		w.wait(20 * time.Second)
 		w.closed(map[string]int64{"a": 1})
