@@ -115,12 +115,12 @@ func sameKeys[K comparable, A any](n *node, streams []joined[K, A]) codec[K] {
 }
 
 // Aggregate keeps the aggregate, beginning with A's zero value. See Grouped.Aggregate for what the functions may do.
-func (c Cogrouped[K, A]) Aggregate(name string, state serde.Serde[A], bound store.Bound, opts ...StateOption) Table[K, A] {
+func (c Cogrouped[K, A]) Aggregate[B bounds](name string, state serde.Serde[A], bound B, opts ...StateOption) Table[K, A] {
 	if c.c == nil {
 		return Table[K, A]{}
 	}
 	o := gather(c.c.b, opts)
-	rows := declare[K, A](c.c.b, name, bound, o)
+	rows := declare[K, A](c.c.b, name, store.Bound(bound), o)
 	feeders, out, streams := cogroup[K, A, K](c.c, name, rows.decl, o, true)
 	key := sameKeys(out.node, streams)
 	rows.belongs(out.node, key, codec[A]{s: state, from: out.node})
@@ -135,19 +135,19 @@ func (c Cogrouped[K, A]) Aggregate(name string, state serde.Serde[A], bound stor
 }
 
 // Windowed keeps one aggregate per key and window. All its streams share one stream time.
-func (c Cogrouped[K, A]) Windowed(w window.Spec) WindowedCogroup[K, A] {
+func (c Cogrouped[K, A]) Windowed[S windows](w S) WindowedCogroup[K, A] {
 	if c.c == nil {
 		return WindowedCogroup[K, A]{}
 	}
-	return WindowedCogroup[K, A]{c.c, c.c.b.windows(w)}
+	return WindowedCogroup[K, A]{c.c, c.c.b.windows(window.Spec(w))}
 }
 
 // Sessions keeps one aggregate per key and session. All its streams share one stream time.
-func (c Cogrouped[K, A]) Sessions(w window.SessionSpec) SessionCogroup[K, A] {
+func (c Cogrouped[K, A]) Sessions[S sessions](w S) SessionCogroup[K, A] {
 	if c.c == nil {
 		return SessionCogroup[K, A]{}
 	}
-	return SessionCogroup[K, A]{c.c, c.c.b.sessions(w)}
+	return SessionCogroup[K, A]{c.c, c.c.b.sessions(window.SessionSpec(w))}
 }
 
 // WindowedCogroup is a Cogrouped in windows.

@@ -39,6 +39,11 @@
 // their encoded bytes, which costs an encoding per access. As keys themselves pointers, interfaces, channels, floats and complex numbers are refused by Build, with what to use
 // instead: the value for a pointer (a null key needs none, see above), a struct or string for an interface, an integer of the wanted precision for a float.
 //
+// # Reading the signatures
+//
+// Most type parameters of methods are found from the functions you give. A few only repeat the type of an argument, such as B in Count[B bounds](name string, bound B): with
+// them a program compiles only those parts of the package that it calls.
+//
 // # Mistakes
 //
 // What can be wrong by type does not compile. Everything else (a serde nobody gave, two stores of one name, an illegal name) is found by Build and

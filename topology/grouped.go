@@ -75,22 +75,22 @@ func aggregate[K comparable, V, A any](g *grouped[K, V], prefix, name string, va
 }
 
 // Count counts the records of each key.
-func (g Grouped[K, V]) Count(name string, bound store.Bound, opts ...StateOption) Table[K, int64] {
+func (g Grouped[K, V]) Count[B bounds](name string, bound B, opts ...StateOption) Table[K, int64] {
 	if g.g == nil {
 		return Table[K, int64]{}
 	}
-	return aggregate(g.g, "KSTREAM-AGGREGATE-", name, codec[int64]{s: serde.Int64()}, bound, gather(g.g.s.at.b, opts), true,
+	return aggregate(g.g, "KSTREAM-AGGREGATE-", name, codec[int64]{s: serde.Int64()}, store.Bound(bound), gather(g.g.s.at.b, opts), true,
 		func(w *wiring, n *engine.Node, rows state.Table[K, int64], _ bool, next engine.Receive[K, operator.Change[int64]]) engine.Receive[K, V] {
 			return operator.Count[K, V](w.task, n, rows, next)
 		})
 }
 
 // Reduce combines the values of each key; the first is taken as it is.
-func (g Grouped[K, V]) Reduce(name string, bound store.Bound, f func(sum, v V) V, opts ...StateOption) Table[K, V] {
+func (g Grouped[K, V]) Reduce[B bounds](name string, bound B, f func(sum, v V) V, opts ...StateOption) Table[K, V] {
 	if g.g == nil {
 		return Table[K, V]{}
 	}
-	return aggregate(g.g, "KSTREAM-REDUCE-", name, g.g.s.value, bound, gather(g.g.s.at.b, opts), f != nil,
+	return aggregate(g.g, "KSTREAM-REDUCE-", name, g.g.s.value, store.Bound(bound), gather(g.g.s.at.b, opts), f != nil,
 		folding(operator.Fold[K, V, V]{First: func(v V) V { return v }, Add: func(_ K, v, sum V) V { return f(sum, v) }}))
 }
 

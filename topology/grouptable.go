@@ -91,20 +91,20 @@ func aggregateTable[K comparable, V, A any](g *groupedTable[K, V], prefix, name 
 }
 
 // Count counts the rows of each key.
-func (g GroupedTable[K, V]) Count(name string, bound store.Bound, opts ...StateOption) Table[K, int64] {
+func (g GroupedTable[K, V]) Count[B bounds](name string, bound B, opts ...StateOption) Table[K, int64] {
 	if g.g == nil {
 		return Table[K, int64]{}
 	}
-	return aggregateTable(g.g, "KTABLE-AGGREGATE-", name, codec[int64]{s: serde.Int64()}, bound, gather(g.g.at.b, opts), true,
+	return aggregateTable(g.g, "KTABLE-AGGREGATE-", name, codec[int64]{s: serde.Int64()}, store.Bound(bound), gather(g.g.at.b, opts), true,
 		operator.TableFold[K, V, int64]{Add: func(_ K, _ V, n int64) int64 { return operator.OneMore(n) }, Remove: func(_ K, _ V, n int64) int64 { return n - 1 }})
 }
 
 // Reduce combines the rows of each key; the first is taken as it is, and remove undoes what add did.
-func (g GroupedTable[K, V]) Reduce(name string, bound store.Bound, add, remove func(sum, v V) V, opts ...StateOption) Table[K, V] {
+func (g GroupedTable[K, V]) Reduce[B bounds](name string, bound B, add, remove func(sum, v V) V, opts ...StateOption) Table[K, V] {
 	if g.g == nil {
 		return Table[K, V]{}
 	}
-	return aggregateTable(g.g, "KTABLE-REDUCE-", name, g.g.value, bound, gather(g.g.at.b, opts), add != nil && remove != nil, operator.TableFold[K, V, V]{
+	return aggregateTable(g.g, "KTABLE-REDUCE-", name, g.g.value, store.Bound(bound), gather(g.g.at.b, opts), add != nil && remove != nil, operator.TableFold[K, V, V]{
 		First: func(v V) V { return v }, Add: func(_ K, v, sum V) V { return add(sum, v) }, Remove: func(_ K, v, sum V) V { return remove(sum, v) }})
 }
 

@@ -74,7 +74,7 @@ func UntilTimeLimit(d time.Duration) interface {
 	Until
 	WindowUntil
 } {
-	return until{limit: d}
+	return until{limit: time.Duration(d)}
 }
 
 // UntilWindowCloses sends one result per window, when stream time passes its end plus grace. Deletes are left out.
@@ -84,23 +84,23 @@ func UntilWindowCloses() WindowUntil { return until{closes: true} }
 
 // Throttle sends on at most one update per row in each d of event time, the last one: a row waits from its first update on until the largest time of all updates is d past it.
 // What waits is kept under name: one value per row, early if MaxRecords or MaxBytes says so. What is sent on has the time and headers of its own record.
-func (t Table[K, V]) Throttle(name string, d time.Duration, opts ...BufferOption) Table[K, V] {
+func (t Table[K, V]) Throttle[D duration](name string, d D, opts ...BufferOption) Table[K, V] {
 	if t.t == nil {
 		return t
 	}
-	return Table[K, V]{suppressTable(t.t, name, name, until{limit: d}, gather(t.t.at.b, opts))}
+	return Table[K, V]{suppressTable(t.t, name, name, until{limit: time.Duration(d)}, gather(t.t.at.b, opts))}
 }
 
 // Suppress is Kafka Streams' operator of that name, with its results and the bytes of its changelog, for applications that move with a buffer in flight; Throttle is the
 // simpler choice for new ones. One update per row waits, the last, until the first is as old as until says; deletes wait too. Time is the largest time of the updates that
 // came here. A buffer that MaxRecords or MaxBytes finds full sends its oldest rows early, or with StopWhenFull ends the application. The store is `<name>-store`.
-func (t Table[K, V]) Suppress(name string, u Until, opts ...SuppressOption) Table[K, V] {
+func (t Table[K, V]) Suppress[U Until](name string, u U, opts ...SuppressOption) Table[K, V] {
 	if t.t == nil {
 		return t
 	}
-	x, _ := u.(until)
+	x, given := any(u).(until)
 	o := gather(t.t.at.b, opts)
-	if u == nil {
+	if !given {
 		t.t.at.b.faults.add(len(t.t.at.b.nodes), name, "nothing says what it waits for", "give UntilTimeLimit", o.place)
 	}
 	return Table[K, V]{suppressTable(t.t, name, name+"-store", x, o)}
@@ -131,22 +131,22 @@ func suppressTable[K comparable, V any](from *table[K, V], name, storeName strin
 }
 
 // Throttle is Table.Throttle for each key and window.
-func (t WindowTable[K, V]) Throttle(name string, d time.Duration, opts ...BufferOption) WindowTable[K, V] {
+func (t WindowTable[K, V]) Throttle[D duration](name string, d D, opts ...BufferOption) WindowTable[K, V] {
 	if t.t == nil {
 		return t
 	}
-	return WindowTable[K, V]{suppressWindows(t.t, name, name, until{limit: d}, gather(t.t.at.b, opts))}
+	return WindowTable[K, V]{suppressWindows(t.t, name, name, until{limit: time.Duration(d)}, gather(t.t.at.b, opts))}
 }
 
 // Suppress is Table.Suppress for each key and window. With UntilWindowCloses a window is sent once, when it is closed, and a buffer that is full ends the application; Final
 // gives the same results without a buffer. Sliding windows and sessions are sent a millisecond later than by Kafka Streams, which lets them go while they can still change.
-func (t WindowTable[K, V]) Suppress(name string, u WindowUntil, opts ...SuppressOption) WindowTable[K, V] {
+func (t WindowTable[K, V]) Suppress[U WindowUntil](name string, u U, opts ...SuppressOption) WindowTable[K, V] {
 	if t.t == nil {
 		return t
 	}
-	x, _ := u.(until)
+	x, given := any(u).(until)
 	o := gather(t.t.at.b, opts)
-	if u == nil {
+	if !given {
 		t.t.at.b.faults.add(len(t.t.at.b.nodes), name, "nothing says what it waits for", "give UntilWindowCloses or UntilTimeLimit", o.place)
 	}
 	return WindowTable[K, V]{suppressWindows(t.t, name, name+"-store", x, o)}

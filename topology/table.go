@@ -89,14 +89,14 @@ func (t *table[K, V]) lookup(w *wiring) operator.Lookup[K, V] {
 
 // ToTable reads the stream as a table: the latest value of each key; a null deletes. Records with a null key are dropped and counted. The rows are stored, under name,
 // only if something needs them stored; see Builder.Table. A stream that was given new keys goes through a repartition topic of the same name.
-func (s Stream[K, V]) ToTable(name string, bound store.Bound, opts ...StateOption) Table[K, V] {
+func (s Stream[K, V]) ToTable[B bounds](name string, bound B, opts ...StateOption) Table[K, V] {
 	if s.s == nil {
 		return Table[K, V]{}
 	}
 	b := s.s.at.b
 	o := gather(b, opts)
 	nodeName := b.number("KSTREAM-TOTABLE-", o)
-	rows := declare[K, V](b, name, bound, o)
+	rows := declare[K, V](b, name, store.Bound(bound), o)
 	in := s.s
 	if in.rekeyed != nil {
 		in = repartition(in, name, nil, rows.decl, settings{place: o.place})

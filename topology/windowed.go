@@ -16,11 +16,11 @@ type Windowed[K comparable, V any] struct {
 }
 
 // Windowed keeps one aggregate per key and window.
-func (g Grouped[K, V]) Windowed(w window.Spec) Windowed[K, V] {
+func (g Grouped[K, V]) Windowed[S windows](w S) Windowed[K, V] {
 	if g.g == nil {
 		return Windowed[K, V]{}
 	}
-	return Windowed[K, V]{g.g, g.g.s.at.b.windows(w)}
+	return Windowed[K, V]{g.g, g.g.s.at.b.windows(window.Spec(w))}
 }
 
 // Count counts the records of each key and window.
@@ -72,11 +72,11 @@ type Sessions[K comparable, V any] struct {
 }
 
 // Sessions keeps one aggregate per key and session.
-func (g Grouped[K, V]) Sessions(w window.SessionSpec) Sessions[K, V] {
+func (g Grouped[K, V]) Sessions[S sessions](w S) Sessions[K, V] {
 	if g.g == nil {
 		return Sessions[K, V]{}
 	}
-	return Sessions[K, V]{g.g, g.g.s.at.b.sessions(w)}
+	return Sessions[K, V]{g.g, g.g.s.at.b.sessions(window.SessionSpec(w))}
 }
 
 // Count counts the records of each session.

@@ -54,8 +54,8 @@ func TestWindowFaults(t *testing.T) {
 		{"suppress and throttle", func(b *topology.Builder, g topology.Grouped[string, string]) {
 			w := g.Windowed(minute).Count("a")
 			w.Suppress("s", topology.UntilWindowCloses(), topology.MaxRecords(0)).Final()
-			w.Suppress("n", nil)
-			w.Throttle("t", 0, topology.MaxBytes(-1))
+			w.Suppress("n", topology.WindowUntil(nil))
+			w.Throttle("t", time.Duration(0), topology.MaxBytes(-1))
 			w.Throttle("s-store", time.Second)
 		}},
 		{"cogroups", func(b *topology.Builder, g topology.Grouped[string, string]) {
