@@ -58,7 +58,8 @@ func (in *instance) openGlobals() error {
 	g := &globals{in: in}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	in.globals = g
-	if err := in.topics.globals(in.ctx, in); err != nil {
+	err := in.patiently(in.ctx, "topics of global tables", func() error { return in.topics.globals(in.ctx, in) })
+	if err != nil {
 		return err
 	}
 	for _, decl := range in.graph.Globals {

@@ -79,7 +79,7 @@ type Reason string
 // The reasons.
 const (
 	Late      Reason = "late"       // its window is closed; a record of several windows is dropped once for each that is
-	Expired   Reason = "expired"    // the store it was to be written to keeps only younger entries
+	Expired   Reason = "expired"    // the store it was to be written to keeps only younger entries, or a join as of its time would need older ones
 	Ahead     Reason = "ahead"      // its event time is further in the future than kolk.Config.MaxAhead allows
 	NullKey   Reason = "null_key"   // an operator with state got no key
 	NullValue Reason = "null_value" // a stream of plain values, or an operator with state, got a null

@@ -3,6 +3,7 @@ package topologytest_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,5 +50,48 @@ func TestWindowedKeysMeet(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%s has %q, want %q", topic, got, want)
 		}
+	}
+}
+
+// Topics with a partitioner of their own are joined as others are, by foreign keys too if it goes by the key alone; a partition that does not exist is an error that says so.
+func TestOwnPartitionersMeet(t *testing.T) {
+	byLength := func(k string, n int) int {
+		if k == "nowhere" {
+			return n
+		}
+		return len(k) % n
+	}
+	owners := topology.NewTopic("owners", serde.String(), serde.String()).PartitionedByKey(byLength)
+	visits := topology.NewTopic("visits", serde.String(), serde.String()).PartitionedByKey(byLength)
+	pets := topology.NewTopic("pets", serde.String(), serde.String()) // by hash
+	top := build(t, func(b *topology.Builder) {
+		table := b.Table("owners", owners, few)
+		pair := func(a, b string) string { return a + " " + b }
+		b.Stream(visits).JoinTable(table, pair).To(greeting)
+		b.Table("pets", pets, few).JoinForeign("fk", table, func(_, owner string) (string, bool) { return owner, true }, pair).To(both)
+	})
+	opts := []topologytest.Option{topologytest.Topic("owners", 3), topologytest.Topic("visits", 3), topologytest.Topic("pets", 4)}
+	d := topologytest.New(t, top, opts...)
+	var want []string
+	for i := range 6 {
+		owner := "o" + "......"[:i]
+		d.Input(owners).Send(owner, fmt.Sprint("row ", i))
+		d.Input(visits).Send(owner, owner)
+		d.Input(pets).Send(fmt.Sprint("pet ", i), owner)
+		want = append(want, fmt.Sprintf("%s row %d", owner, i))
+	}
+	for _, topic := range []string{"greetings", "both"} {
+		var got []string
+		for _, r := range d.Records(topic) {
+			got = append(got, string(r.Value))
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s has %q, want %q", topic, got, want)
+		}
+	}
+	failed := fails(func(tb topologytest.TB) { topologytest.New(tb, top, opts...).Input(pets).Send("p", "nowhere") })
+	if !strings.Contains(failed, "PartitionedByKey chose partition 3 for a foreign key: its topic has the partitions 0 to 2") {
+		t.Errorf("a partition that is not there: %s", failed)
 	}
 }
