@@ -76,12 +76,12 @@ type TaskHealth struct {
 	Restores   []RestoreProgress // one per store that is or was read back, since the task was assigned
 	Stores     []StoreHealth
 	Dropped    map[string]int64 // dropped records by reason, since the task was assigned
-	Misses     []Misses         // what joins did not find, since the task was assigned, by join and cause
+	Misses     []Misses         // what joins did not find, and sessions that were cut, since the task was assigned, by node and cause
 	Misplaced  []Misplaced      // inputs with keys that lie in the wrong partition
 }
 
-// Misses is how many records a join did not find anything for, for one cause: "no_row"; "row_newer", if the row is younger than the record, or an update older than the
-// row; "expired", if the record is older than the table's history; "null_key". Inner joins of streams drop these records, which TaskHealth.Dropped counts too. A foreign-key join
+// Misses is how many records a join did not find anything for, or a session was cut at, for one cause: "no_row"; "row_newer", if the row is younger than the record, or an update older than the
+// row; "expired", if the record is older than the table's history; "null_key"; "cut", if MaxLength made the record begin a session of its own. Inner joins of streams drop these records, which TaskHealth.Dropped counts too. A foreign-key join
 // counts "no_row" at the node that answers subscriptions, `<name>-subscription-join-foreign`, in the task of the right side.
 type Misses struct {
 	Join    string // the node of the topology

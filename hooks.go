@@ -16,12 +16,12 @@ type Hooks struct {
 	OnCheckpoint func(task string, rows int, took time.Duration, err error)
 	OnDrop       func(Drop) // late, expired, null-key and all other dropped records; again if they are processed again
 	// OnMiss is told of every record for which a join finds nothing, with the cause: no_row, row_newer, expired or null_key. Inner joins of streams drop such records, which OnDrop
-	// is told too; other joins go on without a partner.
+	// is told too; other joins go on without a partner. And of every record at which MaxLength cuts a session: cut.
 	OnMiss       func(Drop)
 	OnDeadLetter func(node string, err error)
 }
 
-// Drop is one record that was dropped, or for which a join found nothing. A timer's has no Source.
+// Drop is one record that was dropped, for which a join found nothing, or at which a session was cut. A timer's has no Source.
 type Drop struct {
 	Task, Node string
 	Reason     processor.Reason

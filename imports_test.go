@@ -39,7 +39,7 @@ var rules = map[string]rule{
 	"processor":             {production: "serde window store internal/engine", tests: public + everyStore + "internal/state"},
 	"internal/operator":     {production: "serde window store processor internal/span internal/state internal/engine", tests: everyStore},
 	"topology":              {production: "serde window store processor internal/seal internal/span internal/state internal/engine internal/operator", tests: public + everyStore},
-	"topology/topologytest": {production: "serde window store processor topology store/memstore internal/state internal/engine", tests: everyStore},
+	"topology/topologytest": {production: "serde window store processor topology store/memstore internal/state internal/engine internal/span", tests: everyStore},
 	"changelog":             {production: "serde store internal/state", tests: everyStore},
 	"exactlyonce":           {},
 	"rebalance":             {},

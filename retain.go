@@ -86,7 +86,7 @@ func (r *retainer) committed(topic string, partition int32, d *state.Decl, obser
 	p := logPart{topic, partition}
 	a := r.logs[p]
 	if a == nil {
-		a = &aged{old: changelog.Old{Topic: topic, Store: d.Name, Kind: kindOf(d)}, keeps: d.Retention + d.Beyond}
+		a = &aged{old: changelog.Old{Topic: topic, Store: d.Name, Kind: kindOf(d)}, keeps: d.Retention + d.Beyond + 1} // join buffers also keep what is as old as the retention
 		r.logs[p] = a
 	}
 	a.observed = observed

@@ -3,10 +3,12 @@ package topology_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kolkstreams/kolk/serde"
 	"github.com/kolkstreams/kolk/store"
 	"github.com/kolkstreams/kolk/topology"
+	"github.com/kolkstreams/kolk/window"
 )
 
 // drawn has one of most things: two sub-topologies, a repartition topic, a branch, a merge, a table with a join, a dynamic sink.
@@ -25,6 +27,29 @@ func TestPictures(t *testing.T) {
 	golden(t, "describe.txt", top.Describe())
 	golden(t, "topology.dot", top.DOT())
 	golden(t, "topology.mmd", top.Mermaid())
+}
+
+// inTime has what belongs to time: windows, sessions, final results, a suppression, a throttle, a join of windows, duplicates, a sequence.
+func inTime(b *topology.Builder) {
+	minute := window.Tumbling(time.Minute).Grace(time.Second)
+	results := topology.NewTopic("minutes", window.KeySerde(serde.String(), minute), serde.Int64())
+	s := b.Stream(words).Deduplicate("once", time.Hour, func(_, v string) string { return v })
+	counted := s.GroupByKey().Windowed(minute).Count("per-minute")
+	counted.Final().To(results)
+	counted.Suppress("closed", topology.UntilWindowCloses()).To(results)
+	counted.Throttle("slow", time.Second).Stream().ByKey(func(_ window.Key[string], n int64) int64 { return n }).To(counts)
+	more := b.Stream(more).GroupByKey().Windowed(minute).Count("more-per-minute")
+	counted.Join(more, func(l, r int64) int64 { return l + r }, topology.Named("both")).Stored("sums").To(results)
+	s.GroupBy(byValue).Sessions(window.Sessions(time.Minute).MaxLength(time.Hour)).Count("visits").To(topology.NewTopic("visits", window.SessionKeySerde(serde.String()), serde.Int64()))
+	s.Sequence("twice", topology.First("a", func(v string) bool { return v == "a" }).Then("b", func(v string) bool { return v == "b" }).Within(time.Minute),
+		func(_ string, _ topology.Match[string]) int64 { return 1 }).To(counts)
+}
+
+func TestPicturesOfTime(t *testing.T) {
+	top := build(t, inTime)
+	golden(t, "timed.txt", top.Describe())
+	golden(t, "timed.dot", top.DOT())
+	golden(t, "timed.mmd", top.Mermaid())
 }
 
 // Numbers are Kafka Streams' own, as its descriptions in the parity vectors show.

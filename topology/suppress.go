@@ -92,7 +92,7 @@ func (t Table[K, V]) Throttle[D duration](name string, d D, opts ...BufferOption
 }
 
 // Suppress is Kafka Streams' operator of that name, with its results and the bytes of its changelog, for applications that move with a buffer in flight; Throttle is the
-// simpler choice for new ones. One update per row waits, the last, until the first is as old as until says; deletes wait too. Time is the largest time of the updates that
+// simpler choice for new ones. Neither can be had of a VersionedTable, nor of what is made of it row by row without a store of its own: that is a fault. One update per row waits, the last, until the first is as old as until says; deletes wait too. Time is the largest time of the updates that
 // came here. A buffer that MaxRecords or MaxBytes finds full sends its oldest rows early, or with StopWhenFull ends the application. The store is `<name>-store`.
 func (t Table[K, V]) Suppress[U Until](name string, u U, opts ...SuppressOption) Table[K, V] {
 	if t.t == nil {
@@ -101,6 +101,7 @@ func (t Table[K, V]) Suppress[U Until](name string, u U, opts ...SuppressOption)
 	x, given := any(u).(until)
 	o := gather(t.t.at.b, opts)
 	if !given {
+		x.limit = time.Millisecond // one fault is enough
 		t.t.at.b.faults.add(len(t.t.at.b.nodes), name, "nothing says what it waits for", "give UntilTimeLimit", o.place)
 	}
 	return Table[K, V]{suppressTable(t.t, name, name+"-store", x, o)}
@@ -111,6 +112,12 @@ func suppressTable[K comparable, V any](from *table[K, V], name, storeName strin
 	out := buffered(from.at, name, u, o)
 	to := newTable(out, from.key, from.value, tableInfo{parent: from.info, passes: true})
 	from.info.wantsOld = true
+	b.later = append(b.later, func() {
+		if v := from.info.versions(); v != "" {
+			out.fault("it would hold back updates of the versioned table "+v+", of which each changes the past at its own time",
+				"store what is to be held back with Stored before it, where the last update holds; or read the topic as a plain table")
+		}
+	})
 	s := suppressionOf(out.node, storeName, from.key, from.value, u, o)
 	to.kept.through = func(w *wiring) operator.Lookup[K, V] {
 		x := s.running(w)
@@ -130,6 +137,20 @@ func suppressTable[K comparable, V any](from *table[K, V], name, storeName strin
 	return to
 }
 
+// versions is the store of the versioned table whose rows t has, with their past; empty if it has none.
+func (t *tableInfo) versions() string {
+	for ; t != nil; t = t.parent {
+		switch {
+		case !t.stored():
+		case t.rows.decl.Kind == "versioned":
+			return t.rows.decl.Name
+		default:
+			return "" // what is stored knows no versions
+		}
+	}
+	return ""
+}
+
 // Throttle is Table.Throttle for each key and window.
 func (t WindowTable[K, V]) Throttle[D duration](name string, d D, opts ...BufferOption) WindowTable[K, V] {
 	if t.t == nil {
@@ -147,6 +168,7 @@ func (t WindowTable[K, V]) Suppress[U WindowUntil](name string, u U, opts ...Sup
 	x, given := any(u).(until)
 	o := gather(t.t.at.b, opts)
 	if !given {
+		x.limit = time.Millisecond // one fault is enough
 		t.t.at.b.faults.add(len(t.t.at.b.nodes), name, "nothing says what it waits for", "give UntilWindowCloses or UntilTimeLimit", o.place)
 	}
 	return WindowTable[K, V]{suppressWindows(t.t, name, name+"-store", x, o)}

@@ -32,16 +32,7 @@ func (t Table[K, V]) OuterJoin[V2, R any](right Table[K, V2], f func(*V, *V2) R,
 
 func joinTables[K comparable, V, V2, R any](left *table[K, V], other Table[K, V2], pair operator.Pair[V, V2, R], given bool, o settings) Table[K, R] {
 	b, at := left.at.b, len(left.at.b.nodes)
-	merged := b.number("KTABLE-MERGE-", o)
-	side := func(prefix, ending string) string {
-		if o.named {
-			o := o
-			o.name += ending
-			return b.number(prefix, o)
-		}
-		return b.number(prefix, o)
-	}
-	fromLeft, fromRight := side("KTABLE-JOINTHIS-", "-join-this"), side("KTABLE-JOINOTHER-", "-join-other")
+	merged, fromLeft, fromRight := joinNames(b, o)
 	this := add[K, operator.Change[R]](b, fromLeft, o, left.at.node)
 	this.needs(given)
 	if !ours(this.node, other.t != nil, func() *Builder { return other.t.at.b }, "table") {
@@ -80,6 +71,20 @@ func joinTables[K comparable, V, V2, R any](left *table[K, V], other Table[K, V2
 		b.later = append(b.later, func() { to.info.checkExpiry(at) })
 	}
 	return Table[K, R]{to}
+}
+
+// joinNames are the names of the three nodes of a join of tables, numbered as Kafka Streams does.
+func joinNames(b *Builder, o settings) (merged, left, right string) {
+	side := func(prefix, ending string) string {
+		if o.named {
+			o := o
+			o.name += ending
+			return b.number(prefix, o)
+		}
+		return b.number(prefix, o)
+	}
+	merged = b.number("KTABLE-MERGE-", o)
+	return merged, side("KTABLE-JOINTHIS-", "-join-this"), side("KTABLE-JOINOTHER-", "-join-other")
 }
 
 // checkExpiry refuses a join that keeps rows without a partner where a row of both sides expires in one store: while one side is told, the other's is still

@@ -17,6 +17,8 @@ import (
 
 var epoch = topologytest.StartAt(time.UnixMilli(0))
 
+func epochTime(ms int64) time.Time { return time.UnixMilli(ms) }
+
 func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
 // windowWorld is a driver of a topology over windows, and what was written to a topic of it.
@@ -272,6 +274,38 @@ func TestMaxLength(t *testing.T) {
 	w.wants("updates", true, 0, "u[0,0]=1@0 u[0,0]=∅@0 u[0,4]=2@4 u[0,4]=∅@4 u[0,8]=3@8 u[12,12]=1@12 u[12,12]=∅@12 u[12,14]=2@14")
 	w.send("u@10", "u@9") // the first still has room
 	w.wants("updates", true, 0, "u[0,8]=∅@8 u[0,10]=4@10 u[0,10]=∅@10 u[0,10]=5@10")
+}
+
+// Sessions that are cut are counted, once each, and an endless one stays bounded: no session is longer than the limit, and no more are kept than the retention holds.
+func TestMaxLengthIsCounted(t *testing.T) {
+	var cuts []string
+	w := run(t, func(b *topology.Builder) {
+		b.Stream(words).GroupByKey().Sessions(window.Sessions(millis(5)).MaxLength(millis(10)).Grace(millis(5))).Count("bots")
+	}, func(w *world) {
+		w.env.Missed = func(d engine.Drop) { cuts = append(cuts, fmt.Sprint(d.Node, " ", d.Reason, "@", d.Time)) }
+	})
+	for at := int64(0); at <= 30_000; at += 3 {
+		w.send("words", fmt.Sprintf("bot=v@%d", at))
+	}
+	// Each session holds 0, 3, 6 and 9 ms after its first record; the next one is cut.
+	if len(cuts) != 30_000/12 || cuts[0] != "KSTREAM-AGGREGATE-0000000001 cut@12" || cuts[1] != "KSTREAM-AGGREGATE-0000000001 cut@24" {
+		t.Errorf("%d cuts, first %q", len(cuts), cuts[:min(3, len(cuts))])
+	}
+	if len(w.drops) != 0 {
+		t.Errorf("dropped %q", w.drops)
+	}
+	longest := int64(0)
+	w.commit()
+	for _, e := range w.changelogs["bots"] {
+		n := len(e.key) - 16
+		longest = max(longest, number(e.key[n:])-number(e.key[n+8:]))
+	}
+	if longest > 10 {
+		t.Errorf("a session is %d ms long", longest)
+	}
+	if n := w.tasks[0].AllMisses(); len(n) != 1 || n[0].Cause != "cut" || n[0].Count != 30_000/12 {
+		t.Errorf("misses %v", n)
+	}
 }
 
 // L01: all windows of a record that comes out of order.

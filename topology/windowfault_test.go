@@ -33,6 +33,55 @@ func TestWindowFaults(t *testing.T) {
 			g.Windowed(minute.Grace(time.Second).Retain(time.Minute)).Count("b")
 			g.Sessions(window.Sessions(time.Minute).Retain(time.Second)).Count("c")
 		}},
+		{"advances that are none", func(b *topology.Builder, g topology.Grouped[string, string]) {
+			g.Windowed(window.Hopping(time.Minute, 0)).Count("a")
+			g.Windowed(window.Hopping(time.Minute, -time.Second)).Count("b")
+			g.Windowed(window.Tumbling(-time.Second)).Count("c")
+			g.Windowed(window.Sliding(-time.Second)).Count("d")
+			g.Windowed(window.Tumbling(time.Minute + time.Microsecond)).Count("e")
+		}},
+		{"graces and retentions that overflow", func(b *topology.Builder, g topology.Grouped[string, string]) {
+			g.Windowed(minute.Grace(1<<63 - 1).Retain(time.Hour)).Count("a")
+			g.Windowed(minute.Grace((1<<63 - 1) / time.Millisecond * time.Millisecond)).Count("b")
+			g.Windowed(window.Sliding((1<<63 - 1) / time.Millisecond * time.Millisecond)).Count("c")
+			g.Sessions(window.Sessions(time.Hour).Grace((1<<63 - 1) / time.Millisecond * time.Millisecond)).Count("d")
+			g.Windowed(minute.Retain(-time.Second)).Count("e")
+		}},
+		{"sessions", func(b *topology.Builder, g topology.Grouped[string, string]) {
+			g.Sessions(window.Sessions(0)).Count("a")
+			g.Sessions(window.Sessions(-time.Second)).Count("b")
+			g.Sessions(window.Sessions(time.Second).Grace(-time.Second)).Count("c")
+			g.Sessions(window.Sessions(time.Second).MaxLength(0)).Count("d")
+			g.Sessions(window.Sessions(time.Second).MaxLength(-time.Minute)).Count("e")
+		}},
+		{"calendars", func(b *topology.Builder, g topology.Grouped[string, string]) {
+			unknown, err := time.LoadLocation("Europe/Atlantis")
+			if err == nil {
+				t.Error("Atlantis was found")
+			}
+			g.Windowed(window.Monthly(unknown)).Count("a")
+			g.Windowed(window.Weekly(time.UTC, 7)).Count("b")
+			g.Windowed(window.Weekly(time.UTC, -1)).Count("c")
+			g.Windowed(window.Yearly(time.Local)).Count("d")
+			g.Windowed(window.Quarterly(time.UTC).Grace(-time.Second)).Count("e")
+		}},
+		{"joins of windows", func(b *topology.Builder, g topology.Grouped[string, string]) {
+			w := g.Windowed(minute).Count("a")
+			sum := func(l, r int64) int64 { return l + r }
+			w.Join(g.Windowed(window.Tumbling(time.Hour)).Count("b"), sum)
+			w.Join(g.Sessions(window.Sessions(time.Minute)).Count("c"), sum).Stored("d")
+			w.Join(topology.WindowTable[string, int64]{}, sum)
+			w.LeftJoin[int64, int64](w, nil)
+			w.Join(w.MapValues(func(n int64) int64 { return n }), sum).Filter(func(window.Key[string], int64) bool { return true }).Final()
+		}},
+		{"versioned tables", func(b *topology.Builder, g topology.Grouped[string, string]) {
+			v := b.VersionedTable("prices", more, few, time.Hour)
+			v.Throttle("a", time.Second)
+			v.Filter(keep).MapValues(upper).Suppress("b", topology.UntilTimeLimit(time.Second))
+			v.OnCommit().Throttle("c", time.Second)
+			v.Filter(keep).Stored("newest").Throttle("right", time.Second)
+			b.Table("plain", counts, few).Suppress[topology.Until]("none", nil)
+		}},
 		{"no time zone", func(b *topology.Builder, g topology.Grouped[string, string]) {
 			g.Windowed(window.Daily(nil)).Count("a")
 		}},

@@ -13,13 +13,17 @@ import (
 // A result has the time of its window's last record (of a session, its end) and the headers of the record that closed it. Results of one moment come in order of the windows'
 // starts (of sessions, their ends), then of the encoded keys. Unlike in Kafka Streams none is lost, however far stream time jumps.
 //
-// Final is a fault on what Suppress or Throttle hold back: call it on the table before.
+// Final is a fault on what Suppress or Throttle hold back: call it on the table before. It is one on a join of tables too, where Suppress does.
 func (t WindowTable[K, V]) Final() WindowStream[K, V] {
 	if t.t == nil {
 		return WindowStream[K, V]{}
 	}
 	if t.t.result == nil {
-		t.t.at.fault("Final was called on a table whose updates are held back", "call Final on the table before Suppress or Throttle")
+		if t.t.info.joins() {
+			t.t.at.fault("Final was called on a join of tables, whose sides close their windows each at its own time", "use Suppress with UntilWindowCloses")
+		} else {
+			t.t.at.fault("Final was called on a table whose updates are held back", "call Final on the table before Suppress or Throttle")
+		}
 		return WindowStream[K, V]{}
 	}
 	return WindowStream[K, V]{&windowStream[K, V]{at: t.t.result(), key: t.t.key, value: t.t.value, spans: t.t.spans}}

@@ -298,3 +298,10 @@ func (s *JoinRows) Close() {
 	s.published = 0
 	s.broken = &state.Broken{Store: s.name, Err: errors.New("the store is closed")}
 }
+
+// Observed is part of state.Ageing.
+func (s *JoinRows) Observed() int64 {
+	s.check()
+	s.learn()
+	return s.observed
+}

@@ -81,6 +81,7 @@ type SessionFold[K comparable, V, A any] struct {
 func FeedSessions[K comparable, V, A any](s *Sessioned[K, A], n *engine.Node, fold SessionFold[K, V, A]) engine.Receive[K, V] {
 	t := s.task
 	noKeys, late, expired := t.Counter(n, string(processor.NullKey)), t.Counter(n, string(processor.Late)), t.Counter(n, string(processor.Expired))
+	cut := t.Misses(n, string(processor.Cut), "")
 	m := &merger[K, V, A]{fold: fold, isNull: IsNull[A]()}
 	m.limit, m.limited = s.Spec.Limit()
 	found := func(start, end int64, value A) bool {
@@ -100,10 +101,14 @@ func FeedSessions[K comparable, V, A any](s *Sessioned[K, A], n *engine.Node, fo
 		t.At(n)
 		m.put(k, v, at)
 		s.Rows.Find(k, max(0, span.Sub(at, gap)), span.Add(at, gap), found)
+		near := len(m.found)
 		m.choose()
 		if m.end < m.closed {
 			t.Drop(late, r)
 			return
+		}
+		if near > 0 && len(m.found) == 0 {
+			t.Miss(cut, r)
 		}
 		if !run(r) {
 			return

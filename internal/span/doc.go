@@ -54,6 +54,16 @@ func (f *faults) duration(what string, d time.Duration, least int64) {
 	}
 }
 
+// longest is the longest time that a store keeps anything, in ms.
+const longest = int64(math.MaxInt64 / time.Millisecond)
+
+// sum looks at what a store must keep of windows, in ms.
+func (f *faults) sum(what string, least int64) {
+	if len(*f) == 0 && least > longest {
+		f.add(fmt.Sprintf("give times that are %s together at most", ms(longest)), "%s are %s together, longer than anything can be kept", what, ms(least))
+	}
+}
+
 // retention looks at a retention that was set, beside the least that is possible, in ms.
 func (f *faults) retention(d time.Duration, least int64, sum string) {
 	if n := len(*f); n > 0 {

@@ -2,7 +2,6 @@ package span
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/kolkstreams/kolk/internal/state"
@@ -59,6 +58,7 @@ func (s Sessions) Faults() []state.Fault {
 	}
 	f.duration("the sessions' gap", s.gap, 1)
 	f.duration("the sessions' grace", s.grace, 0)
+	f.sum("the sessions' gap and grace", s.least())
 	if s.limits {
 		f.duration("the sessions' greatest length", s.limit, 1)
 	}
@@ -142,8 +142,8 @@ func (j Join) Faults() []state.Fault {
 		f.add("the sum of before and after must not be negative", "the join's window ends before it starts: before %v, after %v", j.before, j.after)
 	}
 	f.duration("the join's grace", j.grace, 0)
-	if longest := int64(math.MaxInt64 / time.Millisecond); len(f) == 0 && j.Retention() > longest {
-		f.add(fmt.Sprintf("give times that are %v together at most", time.Duration(longest)*time.Millisecond), "the join's window overflows: before %v, after %v and grace %v", j.before, j.after, j.grace)
+	if len(f) == 0 && j.Retention() > longest {
+		f.add(fmt.Sprintf("give times that are %s together at most", ms(longest)), "the join's window overflows: before %v, after %v and grace %v", j.before, j.after, j.grace)
 	}
 	return f
 }

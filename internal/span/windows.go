@@ -148,6 +148,7 @@ func (w Windows) Faults() []state.Fault {
 		f = w.calendar.faults()
 	}
 	f.duration("the windows' grace", w.grace, 0)
+	f.sum("the windows' size and grace", w.least())
 	if w.retains {
 		sum := "the size plus the grace"
 		if w.kind == Sliding {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/kolkstreams/kolk/internal/engine"
+	"github.com/kolkstreams/kolk/internal/span"
 	"github.com/kolkstreams/kolk/processor"
 	"github.com/kolkstreams/kolk/topology"
 )
@@ -102,6 +103,9 @@ func (in *Input[K, V]) send(r processor.Record[K, V], encode func([]byte) ([]byt
 			in.d.fail("topologytest: topic %s: PartitionedBy gives partition %d of %d", in.topic, partition, n)
 			return
 		}
+	}
+	if tail := span.TailOf(in.ends.Key); partition < 0 && key != nil && tail > 0 {
+		partition = engine.Partition(key[:max(0, len(key)-tail)], in.d.partitions(in.topic)) // a window has no part in it
 	}
 	in.d.send(in.topic, partition, key, value, r.Time.UnixMilli(), engine.HeadersOf(&r.Headers))
 }

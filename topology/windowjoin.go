@@ -1,0 +1,94 @@
+package topology
+
+import (
+	"fmt"
+
+	"github.com/kolkstreams/kolk/internal/engine"
+	"github.com/kolkstreams/kolk/internal/operator"
+	"github.com/kolkstreams/kolk/window"
+)
+
+// Join has a row for each key and window that both tables have. Both must have the same windows, or it is a fault; sessions meet where both begin and end alike. Otherwise it is
+// Table.Join: f may be called more than once for a row, a nil pointer as result is no row, and the time of a row is that of the younger side. A window that has expired on one side
+// is not there for the other. The joined windows are closed when those of both tables are; Final is not to be had, Suppress with UntilWindowCloses is.
+func (t WindowTable[K, V]) Join[V2, R any](right WindowTable[K, V2], f func(V, V2) R, opts ...NodeOption) WindowTable[K, R] {
+	if t.t == nil {
+		return WindowTable[K, R]{}
+	}
+	return joinWindows(t.t, right, operator.Inner(f), f != nil, gather(t.t.at.b, opts))
+}
+
+// LeftJoin has a row for each key and window of the left table; the right value is nil where there is none. The pointer's target is a copy, and f's to keep. For the rest see Join.
+func (t WindowTable[K, V]) LeftJoin[V2, R any](right WindowTable[K, V2], f func(V, *V2) R, opts ...NodeOption) WindowTable[K, R] {
+	if t.t == nil {
+		return WindowTable[K, R]{}
+	}
+	return joinWindows(t.t, right, operator.Left(f), f != nil, gather(t.t.at.b, opts))
+}
+
+// OuterJoin has a row for each key and window of either table; one value may be nil. The pointers' targets are copies, and f's to keep. For the rest see Join.
+func (t WindowTable[K, V]) OuterJoin[V2, R any](right WindowTable[K, V2], f func(*V, *V2) R, opts ...NodeOption) WindowTable[K, R] {
+	if t.t == nil {
+		return WindowTable[K, R]{}
+	}
+	return joinWindows(t.t, right, operator.Outer(f), f != nil, gather(t.t.at.b, opts))
+}
+
+func joinWindows[K comparable, V, V2, R any](left *windowTable[K, V], other WindowTable[K, V2], pair operator.Pair[V, V2, R], given bool, o settings) WindowTable[K, R] {
+	b := left.at.b
+	merged, fromLeft, fromRight := joinNames(b, o)
+	this := add[window.Key[K], operator.Change[R]](b, fromLeft, o, left.at.node)
+	this.needs(given)
+	if !ours(this.node, other.t != nil, func() *Builder { return other.t.at.b }, "table") {
+		return WindowTable[K, R]{}
+	}
+	right := other.t
+	that := add[window.Key[K], operator.Change[R]](b, fromRight, o, right.at.node)
+	out := add[window.Key[K], operator.Change[R]](b, merged, o, this.node, that.node)
+	out.alike = append(out.alike, []*node{left.at.node, right.at.node})
+	if x, y := left.spans, right.spans; x.session != y.session || !x.session && x.w.Bare() != y.w.Bare() {
+		out.fault(fmt.Sprintf("the windows of its left side are %s, those of the right one %s, so that no two are the same", x, y), "join tables over the same windows")
+	}
+	this.looksUp, that.looksUp = append(this.looksUp, right.info), append(that.looksUp, left.info)
+	left.info.read, right.info.read = true, true
+	left.info.wantsOld = left.info.wantsOld || pair.KeepLeft
+	right.info.wantsOld = right.info.wantsOld || pair.KeepRight
+
+	info := tableInfo{sides: []*tableInfo{left.info, right.info}, like: []*tableInfo{left.info}}
+	if pair.KeepRight {
+		info.like = append(info.like, right.info)
+	}
+	longer := left.spans // the side whose windows stay open for longer
+	if right.spans.closing() > longer.closing() {
+		longer = right.spans
+	}
+	to := newWindowTable(out, left.key, inherit[V, R](left.value, out.node), longer, info)
+	to.kept.through = func(w *wiring) operator.Lookup[window.Key[K], R] {
+		return operator.JoinLookup(w.task, out.run, pair, left.lookup(w), right.lookup(w))
+	}
+	left.at.attach(func(w *wiring) engine.Receive[window.Key[K], operator.Change[V]] {
+		return operator.JoinLeft(w.task, this.run, pair, right.lookup(w), to.info.old, this.receive(w))
+	})
+	right.at.attach(func(w *wiring) engine.Receive[window.Key[K], operator.Change[V2]] {
+		return operator.JoinRight(w.task, that.run, pair, left.lookup(w), to.info.old, that.receive(w))
+	})
+	for _, p := range []*place[window.Key[K], operator.Change[R]]{this, that} {
+		p.attach(func(w *wiring) engine.Receive[window.Key[K], operator.Change[R]] {
+			return operator.Keep(w.task, out.run, to.of(w), out.receive(w))
+		})
+	}
+	return WindowTable[K, R]{to}
+}
+
+// joins says that the rows of t are those of a join, and not held back.
+func (t *tableInfo) joins() bool {
+	for ; t != nil; t = t.parent {
+		if t.sides != nil {
+			return true
+		}
+		if t.passes {
+			return false
+		}
+	}
+	return false
+}
