@@ -81,7 +81,8 @@ type TaskHealth struct {
 }
 
 // Misses is how many records a join did not find anything for, or a session was cut at, for one cause: "no_row"; "row_newer", if the row is younger than the record, or an update older than the
-// row; "expired", if the record is older than the table's history; "null_key"; "cut", if MaxLength made the record begin a session of its own. Inner joins of streams drop these records, which TaskHealth.Dropped counts too. A foreign-key join
+// row; "expired", if the record is older than the table's history; "closed", if the time of a record's partners in another stream is over, which an inner join of two streams counts only for those that
+// come when it is; "null_key"; "cut", if MaxLength made the record begin a session of its own. Inner joins of streams drop these records, which TaskHealth.Dropped counts too. A foreign-key join
 // counts "no_row" at the node that answers subscriptions, `<name>-subscription-join-foreign`, in the task of the right side.
 type Misses struct {
 	Join    string // the node of the topology

@@ -15,7 +15,7 @@ type Hooks struct {
 	OnCommit     func(worker int, took time.Duration, err error)
 	OnCheckpoint func(task string, rows int, took time.Duration, err error)
 	OnDrop       func(Drop) // late, expired, null-key and all other dropped records; again if they are processed again
-	// OnMiss is told of every record for which a join finds nothing, with the cause: no_row, row_newer, expired or null_key. Inner joins of streams drop such records, which OnDrop
+	// OnMiss is told of every record for which a join finds nothing, with the cause: no_row, row_newer, expired, closed or null_key. Inner joins of streams drop such records, which OnDrop
 	// is told too; other joins go on without a partner. And of every record at which MaxLength cuts a session: cut.
 	OnMiss       func(Drop)
 	OnDeadLetter func(node string, err error)

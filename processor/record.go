@@ -87,7 +87,7 @@ const (
 	NoRow     Reason = "no_row"     // a join found nothing in the table
 	RowNewer  Reason = "row_newer"  // a join as of a record's time found a row that is valid only from later on
 	Stale     Reason = "stale"      // an answer within a foreign-key join, to a row that has changed since; a newer answer follows
-	Closed    Reason = "closed"     // it came to an inner join of streams after the time in which partners could come, and there were none
+	Closed    Reason = "closed"     // a join of streams found no partner, and the time in which one could come is over
 	Unmatched Reason = "unmatched"  // no branch of a Split took it
 	Duplicate Reason = "duplicate"  // a Deduplicate has let a record with the same id through
 	Overflow  Reason = "overflow"   // the oldest partial match of a key's Sequence gave way to a new one; see topology.MaxPartial

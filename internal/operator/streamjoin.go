@@ -25,10 +25,10 @@ type Meeting[K comparable, R any] struct {
 
 	task  *engine.Task
 	time  own
-	least *int64                                                // with Late: from when on Kafka Streams looks for records to send; -1 is never
-	alone [2]func(r *engine.Rec, k K, value []byte) (done bool) // sends a record of a side without a partner
-	nodes [2]*engine.Node                                       // by side
-	open  [2]int64                                              // how long a side's records wait, without grace
+	least *int64                                    // with Late: from when on Kafka Streams looks for records to send; -1 is never
+	alone [2]func(r *engine.Rec, k K, value []byte) // sends a record of a side without a partner
+	nodes [2]*engine.Node                           // by side
+	open  [2]int64                                  // how long a side's records wait, without grace
 }
 
 // NewMeeting completes m for a task. n is the node of the results.
@@ -75,23 +75,28 @@ func Arrive[K comparable, V, V2, R any](m *Meeting[K, R], n *engine.Node, a Arri
 	if a.Left {
 		side, otherSide, back, ahead = leftSide, rightSide, ahead, back
 	}
-	noKeys, nullValues := t.Counter(n, string(processor.NullKey)), t.Counter(n, string(processor.NullValue))
-	expired, closed := t.Counter(n, string(processor.Expired)), t.Counter(n, string(processor.Closed))
+	nullValues, expired := t.Counter(n, string(processor.NullValue)), t.Counter(n, string(processor.Expired))
+	miss := func(cause processor.Reason) *engine.Misses {
+		if a.Keep {
+			return t.Misses(n, string(cause), "")
+		}
+		return t.Misses(n, string(cause), string(cause))
+	}
+	noKeys, closed := miss(processor.NullKey), miss(processor.Closed)
 	isNull, join := IsNull[V](), call2(t, n, pair)
 	var single func(*engine.Rec, V) (R, bool)
 	m.nodes[side] = n
 	if a.Keep {
 		single = call1(t, n, alone)
-		m.alone[side] = func(r *engine.Rec, k K, value []byte) bool {
+		m.alone[side] = func(r *engine.Rec, k K, value []byte) {
 			v, err := a.Value.Decode(value)
 			if err != nil {
 				t.Abort(fmt.Errorf("store %q: decode a value: %w", m.Lone.name, err))
 			}
-			out, done := single(r, v)
-			if done {
+			t.Miss(closed, r)
+			if out, done := single(r, v); done {
 				m.Next(r, k, out)
 			}
-			return done
 		}
 	}
 	var kb, vb []byte
@@ -125,8 +130,9 @@ func Arrive[K comparable, V, V2, R any](m *Meeting[K, R], n *engine.Node, a Arri
 			case null:
 				t.Drop(nullValues, r)
 			case !a.Keep:
-				t.Drop(noKeys, r)
+				t.Miss(noKeys, r)
 			default:
+				t.Miss(noKeys, r)
 				if out, done := single(r, v); done {
 					m.Next(r, k, out)
 				}
@@ -171,6 +177,7 @@ func Arrive[K comparable, V, V2, R any](m *Meeting[K, R], n *engine.Node, a Arri
 		switch {
 		case found || !a.Keep:
 		case over:
+			t.Miss(closed, r)
 			out, done := single(r, v)
 			if !done {
 				return
@@ -187,7 +194,7 @@ func Arrive[K comparable, V, V2, R any](m *Meeting[K, R], n *engine.Node, a Arri
 		case gone:
 			t.Drop(expired, r)
 		case over && !found && !a.Keep:
-			t.Drop(closed, r)
+			t.Miss(closed, r)
 		}
 	}
 }

@@ -1,0 +1,97 @@
+package kolk
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kolkstreams/kolk/processor"
+	"github.com/kolkstreams/kolk/serde"
+	"github.com/kolkstreams/kolk/topology"
+	"github.com/kolkstreams/kolk/window"
+)
+
+// An outer join of two streams goes on after a restart, with its disk and without: records meet partners from before, what was matched is not sent without a partner, and what was not is sent once.
+func TestOuterJoinOverRestarts(t *testing.T) {
+	text := func(name string) topology.Topic[string, string] {
+		return topology.NewTopic(name, serde.String(), serde.String())
+	}
+	job := func() *topology.Builder {
+		b := topology.New()
+		b.Stream(text("left")).OuterJoin("both", b.Stream(text("right")), window.Within(10*time.Second).Grace(5*time.Second), func(l, r *string) string {
+			show := func(v *string) string {
+				if v == nil {
+					return "-"
+				}
+				return *v
+			}
+			return show(l) + "+" + show(r)
+		}, topology.Named("join")).To(text("pairs"))
+		return b
+	}
+	inWorld(t, map[string]int32{"left": 2, "right": 2, "pairs": 1}, func(w *world) {
+		const base = 1_700_000_000_000
+		at := func(topic string, second int64, key, value string) {
+			w.produce(topic, []byte(key), []byte(value), base+1000*second)
+		}
+		c := w.config("app")
+		run := func(send func()) {
+			t.Helper()
+			r := w.start(job(), c).ready()
+			send()
+			w.settled("app", "left", "right")
+			if err := r.stop(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run(func() {
+			at("left", 1, "a", "a1")
+			at("left", 1, "a", "a2")
+			at("right", 2, "b", "b1")
+			at("right", 3, "a", "a3")
+			at("left", 4, "c", "c1")
+		})
+		run(func() { at("right", 11, "a", "a4") })
+		c.StateDir = t.TempDir()
+		var misses int64
+		run(func() {
+			at("left", 12, "b", "b2")
+			for _, key := range []string{"a", "b", "c"} { // all partitions
+				at("left", 40, key, "late")
+			}
+		})
+		r := w.start(job(), c).ready()
+		at("left", 60, "c", "later")
+		w.settled("app", "left", "right")
+		for _, task := range r.app.Health().Tasks {
+			for _, m := range task.Misses {
+				if m.Cause == processor.Closed {
+					misses += m.Records
+				}
+			}
+		}
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+		got := make(map[string]int)
+		for _, rec := range w.read("pairs") {
+			got[fmt.Sprintf("%s=%s@%d", rec.Key, rec.Value, (rec.Timestamp.UnixMilli()-base)/1000)]++
+		}
+		want := "a=a1+a3@3 a=a2+a3@3 a=a1+a4@11 a=a2+a4@11 b=b2+b1@12 c=c1+-@4"
+		for _, x := range strings.Fields(want) {
+			if got[x] != 1 {
+				t.Errorf("%s came %d times", x, got[x])
+			}
+			delete(got, x)
+		}
+		for x, n := range got {
+			if !strings.Contains(x, "late+-@40") {
+				t.Errorf("%s came %d times, and was not wanted", x, n)
+			}
+		}
+		if misses != int64(len(got)) || misses == 0 {
+			t.Errorf("%d misses, and %d records without a partner in the last run", misses, len(got))
+		}
+	})
+}
