@@ -171,7 +171,7 @@ func (s *JoinRows) Applied() {
 		r.layer, r.restored = clean, false
 		s.waits -= int64(r.klen+r.vlen) + joinRowSize
 	}
-	s.frozen, s.batches, s.drop = s.frozen[:0], nil, s.drop[:0]
+	s.frozen, s.batches, s.drop, s.large = s.frozen[:0], nil, s.drop[:0], s.large[:0]
 	s.savedAt, s.savedNo = s.freezAt, s.freezNo
 	s.purge()
 	s.account()
@@ -279,6 +279,13 @@ func (s *JoinRows) Stats() state.Stats {
 	rows, size := s.env.Backend.Count(s.env.Slot)
 	return state.Stats{Entries: rows + int64(len(s.fresh)-len(s.loose)+len(s.staged)+len(s.pending)+len(s.frozen)), Bytes: size + s.waits,
 		Dirty: s.dirty, Pending: s.waits, Memory: s.memory(), Expired: s.expired}
+}
+
+// Observed is part of state.Ageing.
+func (s *JoinRows) Observed() int64 {
+	s.check()
+	s.learn()
+	return s.observed
 }
 
 func (s *JoinRows) memory() int64 {

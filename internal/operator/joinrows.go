@@ -46,6 +46,7 @@ type JoinRows struct {
 	parts    map[int64]*joinPart
 	recent   *joinPart
 	partial  []int64 // segments of the backend of which memory has not all rows
+	large    []int64 // those of them that did not fit into memory since the last checkpoint
 	chunks   [][]byte
 	freeCh   []uint32
 
@@ -73,7 +74,10 @@ type JoinRows struct {
 	broken    *state.Broken
 }
 
-var _ state.Segmenting = (*JoinRows)(nil)
+var (
+	_ state.Segmenting = (*JoinRows)(nil)
+	_ state.Ageing     = (*JoinRows)(nil)
+)
 
 // joinRow is a row. It has no pointers, so that the collector need not look at it.
 type joinRow struct {
@@ -498,6 +502,9 @@ func (s *JoinRows) of(n int64) state.Segment { return state.Segment{Slot: s.env.
 
 // bring reads a segment into memory, if there is room.
 func (s *JoinRows) bring(n int64) bool {
+	if slices.Contains(s.large, n) {
+		return false
+	}
 	var buf []byte
 	var ends [][2]int
 	room := s.env.Budget.Limit() == 0
@@ -512,6 +519,7 @@ func (s *JoinRows) bring(n int64) bool {
 		s.fail("read segment %d: %w", n, err)
 	}
 	if !fits {
+		s.large = append(s.large, n)
 		return false
 	}
 	start := 0
