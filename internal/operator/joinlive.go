@@ -20,6 +20,7 @@ func (s *JoinRows) Flush(write func(key, value []byte, at int64) error) error {
 				s.fresh = s.fresh[i:]
 				return err
 			}
+			s.logged--
 			continue
 		}
 		r := s.row(uint32(x))
@@ -58,7 +59,7 @@ func (s *JoinRows) pend(id uint32) {
 func (s *JoinRows) settle() {
 	s.settledAt, s.settledNo = s.observed, s.number
 	clear(s.loose)
-	s.loose, s.dirty = s.loose[:0], 0
+	s.loose, s.logged, s.dirty = s.loose[:0], 0, 0
 }
 
 // Rollback is part of state.Live.
@@ -277,15 +278,8 @@ func (s *JoinRows) Expire(int64, int) bool { return false }
 // Stats is part of state.Live.
 func (s *JoinRows) Stats() state.Stats {
 	rows, size := s.env.Backend.Count(s.env.Slot)
-	return state.Stats{Entries: rows + int64(len(s.fresh)-len(s.loose)+len(s.staged)+len(s.pending)+len(s.frozen)), Bytes: size + s.waits,
+	return state.Stats{Entries: rows + int64(len(s.fresh)-s.logged+len(s.staged)+len(s.pending)+len(s.frozen)), Bytes: size + s.waits,
 		Dirty: s.dirty, Pending: s.waits, Memory: s.memory(), Expired: s.expired}
-}
-
-// Observed is part of state.Ageing.
-func (s *JoinRows) Observed() int64 {
-	s.check()
-	s.learn()
-	return s.observed
 }
 
 func (s *JoinRows) memory() int64 {

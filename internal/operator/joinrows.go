@@ -55,6 +55,7 @@ type JoinRows struct {
 	pending []uint32 // committed
 	frozen  []uint32 // in a checkpoint
 	loose   []looseRow
+	logged  int // of loose, those that are fresh
 	batches []state.SegmentBatch
 	drop    []state.Segment
 	freezAt int64
@@ -408,7 +409,7 @@ func (s *JoinRows) log(key, value []byte, at int64, number uint32) {
 		x.value = append([]byte{}, value...)
 	}
 	s.fresh = append(s.fresh, ^int64(len(s.loose)))
-	s.loose = append(s.loose, x)
+	s.loose, s.logged = append(s.loose, x), s.logged+1
 	s.dirty += int64(len(x.name)+len(x.value)) + joinRowSize
 }
 

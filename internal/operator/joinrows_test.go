@@ -136,6 +136,10 @@ func TestJoinRowsChangelog(t *testing.T) {
 	if kept, _ = f.rows.put([]byte("k"), []byte("z"), 400_000); !kept {
 		t.Error("a record that is as old as may be was not kept")
 	}
+	f.flush()
+	if got := f.rows.Stats().Entries; got != 4 { // what is only logged is no entry
+		t.Errorf("%d entries, want 4", got)
+	}
 	f.commit()
 	for i, want := range []string{
 		"6b 0000000000000001 00000001 = v", "6b 0000000000000001 00000002 = null", "6b 0000000000000001 00000003 = ", " 000000000007a120 00000004 = w",
