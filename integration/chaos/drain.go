@@ -58,7 +58,7 @@ func Drained(ctx context.Context, adm *kadm.Client, application string, topics [
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return fmt.Errorf("%s has %d offsets to go: %w", application, last, ctx.Err())
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

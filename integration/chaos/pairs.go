@@ -1,8 +1,8 @@
 package chaos
 
 import (
+	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -125,7 +125,7 @@ func (p *pairs) Sent() int64 { return p.sent }
 
 func (p *pairs) Add(r *kgo.Record) error {
 	if len(r.Value) == 0 {
-		return fmt.Errorf("a record without a number")
+		return errors.New("a record has no number")
 	}
 	side := p.right
 	if r.Topic == p.topic("left") {
@@ -143,7 +143,7 @@ func (p *pairs) Want() map[Row]Value {
 	}
 	last := int64(0)
 	for _, side := range []map[string][]moment{p.left, p.right} {
-		for all := range maps.Values(side) {
+		for _, all := range side {
 			for _, m := range all {
 				last = max(last, m.at)
 			}
