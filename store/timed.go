@@ -229,7 +229,17 @@ func (s *timed[K, V]) lookup(p placed[K]) (value V, at int64, ok bool) {
 	if s.before(p.at) {
 		return value, 0, false
 	}
-	id, e := s.entry(p)
+	id, ok := s.seek(p)
+	if !ok {
+		if s.segment(p.at).whole {
+			return value, 0, false // and nothing is gained from keeping that
+		}
+		id = s.create(s.kb, true)
+	}
+	e := s.slab.at(id)
+	if !e.has(touched) {
+		e.flags |= touched
+	}
 	if !e.has(present) {
 		return value, 0, false
 	}

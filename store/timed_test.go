@@ -102,6 +102,28 @@ func TestTimedChangelogBytes(t *testing.T) {
 	}
 }
 
+// Looking for what is not there keeps nothing, where memory has all there is: a deduplication looks for each id in two windows, and puts it into one.
+func TestLookupOfNothingKeepsNothing(t *testing.T) {
+	f := newTimed(timedCounts, memstore.NewDisk(), nil)
+	s := f.live.(state.Windows[string, string])
+	s.Modify("there", 10, func(string, int64, bool) (string, int64, bool) { return "v", 1, true })
+	before := f.live.Stats().Memory
+	for i := range 1000 {
+		if v, _, ok := s.Lookup(fmt.Sprint("not there ", i), int64(i%2)*90_000); ok {
+			t.Fatalf("found %q", v)
+		}
+	}
+	if after := f.live.Stats().Memory; after != before {
+		t.Errorf("%d bytes of memory after 1000 look-ups of nothing, %d before", after, before)
+	}
+	if v, at, ok := s.Lookup("there", 10); v != "v" || at != 1 || !ok {
+		t.Errorf("%q, %d, %v", v, at, ok)
+	}
+	if f.backend.gets > 0 {
+		t.Errorf("%d reads of a backend that has nothing", f.backend.gets)
+	}
+}
+
 // What expires before its first checkpoint never touches the disk, and a new window asks it nothing.
 func TestWindowsInMemory(t *testing.T) {
 	f := newTimed(timedCounts, memstore.NewDisk(), nil)
