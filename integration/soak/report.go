@@ -24,7 +24,7 @@ type Report struct {
 // Growth is one column over a run.
 type Growth struct {
 	Column       string
-	First, Later int64 // the largest values in the two halves after the retention
+	First, Later int64 // the largest values in the two halves after the retention; of the heap the middle ones
 }
 
 // Ratio is how much larger it became.
@@ -39,8 +39,21 @@ func (r *Report) Growth() (all []Growth) {
 	largest := func(samples []Sample, column int) int64 {
 		return slices.MaxFunc(samples, func(a, b Sample) int { return int(a.Values[column] - b.Values[column]) }).Values[column]
 	}
+	// Of the heap the middle value: while Badger writes a table it has buffers of some 20 MB, which a look may meet or not.
+	middle := func(samples []Sample, column int) int64 {
+		var values []int64
+		for _, s := range samples {
+			values = append(values, s.Values[column])
+		}
+		slices.Sort(values)
+		return values[len(values)/2]
+	}
 	for i, name := range r.Columns {
-		all = append(all, Growth{name, largest(rest[:len(rest)/2], i), largest(rest[len(rest)/2:], i)})
+		of := largest
+		if i == len(r.Columns)-1 {
+			of = middle
+		}
+		all = append(all, Growth{name, of(rest[:len(rest)/2], i), of(rest[len(rest)/2:], i)})
 	}
 	return all
 }
@@ -52,7 +65,7 @@ func (r *Report) Grown() (faults []string) {
 		case g.First == 0:
 			faults = append(faults, fmt.Sprintf("%s: nothing was kept, so nothing was shown", g.Column))
 		case g.Ratio() > Limit:
-			faults = append(faults, fmt.Sprintf("%s: %d at most in the first half after the retention, %d in the second, %.2f times as much", g.Column, g.First, g.Later, g.Ratio()))
+			faults = append(faults, fmt.Sprintf("%s: %d in the first half after the retention, %d in the second, %.2f times as much", g.Column, g.First, g.Later, g.Ratio()))
 		}
 	}
 	return faults
