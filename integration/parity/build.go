@@ -58,6 +58,7 @@ type graph struct {
 	// versioned are the tables with history, histories how far that goes, ms, by store.
 	versioned map[string]versioned
 	histories map[string]int64
+	asOf      map[string]bool // joins with them, by name
 	buffers   map[string]bool // of records that wait for a join
 	globals   map[string]topology.GlobalTable[string, *string]
 	// stored are readers of the stores, by name, for after the run.
@@ -66,7 +67,7 @@ type graph struct {
 
 // build makes the topology of a case.
 func build(c *Case) (*graph, *topology.Topology, error) {
-	g := &graph{b: topology.New(), versioned: make(map[string]versioned), histories: make(map[string]int64), buffers: make(map[string]bool), globals: make(map[string]topology.GlobalTable[string, *string]), streams: make(map[string]stream), counts: make(map[string]counts),
+	g := &graph{b: topology.New(), versioned: make(map[string]versioned), histories: make(map[string]int64), asOf: make(map[string]bool), buffers: make(map[string]bool), globals: make(map[string]topology.GlobalTable[string, *string]), streams: make(map[string]stream), counts: make(map[string]counts),
 		tables: make(map[string]topology.Table[string, *string]), sums: make(map[string]topology.Table[string, string]),
 		numbers: make(map[string]topology.Table[string, int64]), groups: make(map[string]topology.Grouped[string, *string]),
 		regroup: make(map[string]topology.GroupedTable[string, *string]), frames: make(map[string]frame), windows: make(map[string]inWindows),

@@ -22,6 +22,7 @@ func (g *graph) joinAsOf(n Node, from stream, right versioned) error {
 	if from.rekeyed {
 		s = s.Repartition(n.Name)
 	}
+	g.asOf[n.Name] = true
 	opts := []topology.AsOfOption{topology.Named(n.Name)}
 	if n.Grace > 0 {
 		g.buffers[n.Name+"-Buffer"] = true
