@@ -222,8 +222,8 @@ func TestRetainer(t *testing.T) {
 			got = append(got, fmt.Sprint(at, ":", upTo))
 		}
 	}
-	// What was written up to time 0 lies before 10, up to 500 before 30, up to 1600 before 70: each goes 1000 later, as far as it is in the local store.
-	if want := "[1000:10 1240:10 1600:30 5000:65 5000:65]"; fmt.Sprint(got) != want {
+	// What was written up to time 0 lies before 10, up to 500 before 30, up to 1600 before 70: each goes 1001 later, as far as it is in the local store.
+	if want := "[1240:10 1600:30 5000:65 5000:65]"; fmt.Sprint(got) != want {
 		t.Errorf("got %v, want %s", got, want)
 	}
 	if old := r.idle(now); len(old) != 1 || old[0].Topic != "log" || old[0].Store != "s" || old[0].At.UnixMilli() != 5000 {

@@ -121,6 +121,7 @@ func (m *memory) Applied() {
 	m.frozen.arena.reset()
 	m.prune()
 	m.trim()
+	m.renew()
 }
 
 // Restore takes one committed changelog record.

@@ -1,5 +1,7 @@
 package store
 
+import "maps"
+
 // few is below how many clean entries a store is not worth looking through.
 const few = 8
 
@@ -17,6 +19,23 @@ func (m *memory) trim() {
 		m.sweep(int(m.slab.next)/4+few, int(over/m.entrySz)+1)
 		m.account()
 	}
+}
+
+// renew makes the index anew once most of what it held is gone. A Go map keeps the room of its fullest moment, and where keys come and go the
+// tables that it splits are never joined: it comes to take twice what it needs. The work is less than that of the removals.
+func (m *memory) renew() {
+	if m.forgotten < chunkSize || m.forgotten < 2*m.slab.used {
+		return
+	}
+	m.forgotten = 0
+	m.index.renew()
+}
+
+// anew is a copy of a map that is as small as what it holds.
+func anew[K comparable](m map[K]uint32) map[K]uint32 {
+	n := make(map[K]uint32, len(m))
+	maps.Copy(n, m)
+	return n
 }
 
 // sweep moves the clock's hand over some entries and frees some of them. It does nothing while most are pending: it would look at many to

@@ -20,6 +20,8 @@ type keyIndex interface {
 	forget(id uint32)
 	// grow makes room for another chunk of numbers.
 	grow()
+	// renew makes the index anew, as small as what it holds.
+	renew()
 }
 
 // stored is where the backend has a store's rows.
@@ -72,6 +74,7 @@ type memory struct {
 	dirtyBytes int64
 	published  int64 // what the budget was told
 	hand       uint32
+	forgotten  int   // entries, since the index was made
 	expired    int64 // by committed transactions
 	expiring   int64 // by the open one
 	shown      string
@@ -267,6 +270,7 @@ func (m *memory) free(id uint32) {
 	}
 	m.names -= int64(len(e.name))
 	m.index.forget(id)
+	m.forgotten++
 	m.cells.clear(id)
 	m.slab.give(id)
 }

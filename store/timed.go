@@ -223,6 +223,14 @@ func (s *timed[K, V]) grow() {
 	}
 }
 
+func (s *timed[K, V]) renew() {
+	if s.byValue != nil {
+		s.byValue = anew(s.byValue)
+	} else {
+		s.byName = anew(s.byName)
+	}
+}
+
 // lookup is the value at a place and its entry's time.
 func (s *timed[K, V]) lookup(p placed[K]) (value V, at int64, ok bool) {
 	s.check()

@@ -133,6 +133,14 @@ func (s *keyValue[K, V]) grow() {
 	}
 }
 
+func (s *keyValue[K, V]) renew() {
+	if s.byValue != nil {
+		s.byValue = anew(s.byValue)
+	} else {
+		s.byName = anew(s.byName)
+	}
+}
+
 // Get returns the value and whether there is one.
 func (s *keyValue[K, V]) Get(key K) (value V, ok bool) {
 	id, e := s.entry(key)

@@ -29,6 +29,7 @@ func (r *rows) locate(name []byte) (uint32, bool, error) {
 func (r *rows) add(id uint32, name string) { r.ids[name] = id }
 func (r *rows) forget(id uint32)           { delete(r.ids, r.slab.at(id).name) }
 func (r *rows) grow()                      {}
+func (r *rows) renew()                     { r.ids = anew(r.ids) }
 
 // get is a row's value and time. The value is valid until the next write.
 func (r *rows) get(name []byte) (value []byte, at int64, ok bool) {
