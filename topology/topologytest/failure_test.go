@@ -76,10 +76,13 @@ func TestFailures(t *testing.T) {
 
 func TestOptionsThatAreWrong(t *testing.T) {
 	top := build(t, words)
-	for _, o := range []topologytest.Option{topologytest.Partitions(0), topologytest.Partitions(1 << 40), topologytest.Topic("lines", -1), topologytest.CloseIdle(0)} {
+	for _, o := range []topologytest.Option{topologytest.Partitions(0), topologytest.Partitions(1 << 40), topologytest.Topic("lines", -1)} {
 		if got := fails(func(tb topologytest.TB) { topologytest.New(tb, top, o) }); !strings.Contains(got, "give a number from 1 to") {
 			t.Errorf("failed with %q", got)
 		}
+	}
+	if got := fails(func(tb topologytest.TB) { topologytest.New(tb, top, topologytest.CloseIdle(0)) }); !strings.Contains(got, "CloseIdle(0s): give at least a millisecond") {
+		t.Errorf("failed with %q", got)
 	}
 	if got := fails(func(tb topologytest.TB) { topologytest.New(tb, nil) }); !strings.Contains(got, "there is no topology") {
 		t.Errorf("failed with %q", got)
