@@ -10,8 +10,9 @@ import (
 
 // lag is how many offsets the application has not committed yet, of topics that may still be missing.
 func lag(ctx context.Context, adm *kadm.Client, application string, topics []string) (int64, error) {
-	// Ends first: what is produced behind the application's back then only adds to the lag.
-	ends, err := adm.ListCommittedOffsets(ctx, topics...)
+	// Ends first: what is produced behind the application's back then only adds to the lag. What the open transaction of a killed instance hides is
+	// still to come.
+	ends, err := adm.ListEndOffsets(ctx, topics...)
 	if err == nil {
 		err = ends.Error()
 	}

@@ -4,7 +4,8 @@
 //	go run ./cmd/soak            # a minute
 //
 // After the longest retention has gone by once, everything that is kept should have its final size. The rest of the run is cut in halves: if the largest value of anything in
-// the second is more than Limit times that in the first, the run fails; of the heap the middle values count. Halves, because Badger's files grow and are compacted in turns of several steps.
+// the second is more than Limit times that in the first, the run fails. Halves, because Badger's files grow and are compacted in turns of several steps. The buffers in which Badger
+// builds tables are shown apart from the rest of the heap: there are as many as compactions ever met, up to a bound of their own.
 //
 // The task and its stores are those of an application. There is no broker, so that nothing else takes memory or disk.
 package soak

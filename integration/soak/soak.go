@@ -17,6 +17,9 @@ import (
 // Limit is how much larger than in the first half after the retention anything may be in the second.
 const Limit = 1.2
 
+// Buffers is how many bytes of heap Badger's buffers for tables may take up at any time: eight that it keeps, and as many in use.
+const Buffers = 16 * 12 << 20
+
 // Options are how long to run, and how much of everything there is.
 type Options struct {
 	Dir     string        // of the stores, made if need be
@@ -69,7 +72,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	for _, d := range t.Sub.Stores {
 		r.Columns = append(r.Columns, d.Name)
 	}
-	r.Columns = append(r.Columns, "disk", "heap")
+	r.Columns = append(r.Columns, "disk", "heap", "buffers")
 	fmt.Fprintln(o.Progress, r.head())
 	in := feed{Options: o, rnd: newRandom(o.Seed)}
 	for n := range o.Steps {
@@ -164,10 +167,12 @@ func (t *task) look(event time.Duration, dir string) (s Sample, err error) {
 	if err != nil {
 		return s, err
 	}
+	runtime.GC() // twice: what is known of allocations is as of the collection before
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	s.Values = append(s.Values, disk, int64(m.HeapAlloc))
+	b := buffers()
+	s.Values = append(s.Values, disk, int64(m.HeapAlloc)-b, b)
 	return s, nil
 }
 

@@ -25,11 +25,15 @@ func TestNothingGrows(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("\n%v", r)
-	if len(r.Samples) != o.Steps || len(r.Columns) != 6 {
+	if len(r.Samples) != o.Steps || len(r.Columns) != 7 {
 		t.Fatalf("%d samples of %v", len(r.Samples), r.Columns)
 	}
 	for _, g := range r.Growth() {
 		switch {
+		case g.Column == "buffers":
+			if most := max(g.First, g.Later); most > Buffers {
+				t.Errorf("%d bytes of buffers", most)
+			}
 		case g.Column == "disk" || g.Column == "heap":
 			if g.Later == 0 || g.Later > fixed {
 				t.Errorf("%s: %d bytes, at most %d are Badger's own", g.Column, g.Later, fixed)
