@@ -10,7 +10,6 @@ import (
 	"github.com/kolkstreams/kolk/changelog"
 	"github.com/kolkstreams/kolk/exactlyonce"
 	"github.com/kolkstreams/kolk/internal/engine"
-	"github.com/kolkstreams/kolk/internal/state"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
@@ -153,7 +152,7 @@ func (in *instance) readOffsets(ctx context.Context, parts []exactlyonce.TopicPa
 
 type logEnds struct{ start, end kadm.ListedOffsets }
 
-// logEnds are the ends of all changelogs, read committed.
+// logEnds are the ends of all changelogs and repartition topics, read committed.
 func (in *instance) logEnds(ctx context.Context) (l logEnds, err error) {
 	var names []string
 	for _, s := range in.graph.Subs {
@@ -162,22 +161,31 @@ func (in *instance) logEnds(ctx context.Context) (l logEnds, err error) {
 				names = append(names, changelog.Changelog(in.c.Application, d.Name, d.Version))
 			}
 		}
+		for _, o := range s.Outputs {
+			if o.Repartition {
+				names = append(names, o.Full(in.c.Application))
+			}
+		}
 	}
 	if len(names) == 0 {
 		return l, nil
 	}
 	if l.start, err = in.adm.ListStartOffsets(ctx, names...); err != nil {
-		return l, fmt.Errorf("ends of changelogs: %w", err)
+		return l, fmt.Errorf("ends of internal topics: %w", err)
 	}
 	if l.end, err = in.adm.ListCommittedOffsets(ctx, names...); err != nil {
-		return l, fmt.Errorf("ends of changelogs: %w", err)
+		return l, fmt.Errorf("ends of internal topics: %w", err)
 	}
 	return l, nil
 }
 
 // downstreamState is a store with a committed record that an input of s feeds; empty if there is none.
 func (in *instance) downstreamState(ctx context.Context, s suspect, f found, logs logEnds) (string, error) {
-	for _, d := range in.downstream(s) {
+	all, err := in.downstream(ctx, s, logs)
+	if err != nil {
+		return "", err
+	}
+	for _, d := range all {
 		sub := d.sub
 		if s.own && sub != s.sub || s.absent && f.read[sub] != nil && !f.read[sub][engine.InputHash(d.by)] {
 			continue
@@ -186,7 +194,11 @@ func (in *instance) downstreamState(ctx context.Context, s suspect, f found, log
 			if d.Source != "" {
 				continue
 			}
-			found, err := in.hasRecord(ctx, d, s, logs)
+			var only []int32
+			if s.own {
+				only = s.partitions
+			}
+			found, err := in.hasRecord(ctx, changelog.Changelog(in.c.Application, d.Name, d.Version), only, logs)
 			if err != nil {
 				return "", err
 			}
@@ -204,8 +216,9 @@ type reached struct {
 	by  string
 }
 
-// downstream are the suspect's sub-topology and all that its repartition topics lead to.
-func (in *instance) downstream(s suspect) []reached {
+// downstream are the suspect's sub-topology and all that its repartition topics lead to. One through which nothing ever came leads nowhere: at the first start
+// a sub-topology may have state long before another that feeds it too has read its first record.
+func (in *instance) downstream(ctx context.Context, s suspect, logs logEnds) ([]reached, error) {
 	out := []reached{{s.sub, s.topic}}
 	seen := map[*engine.Sub]bool{s.sub: true}
 	for i := 0; i < len(out); i++ {
@@ -213,26 +226,42 @@ func (in *instance) downstream(s suspect) []reached {
 			for _, next := range in.graph.Subs {
 				reads := slices.ContainsFunc(next.Inputs, func(n *engine.Input) bool { return o.Repartition && n.Topic == o.Topic })
 				if reads && !seen[next] {
+					used, err := in.used(ctx, o.Full(in.c.Application), logs)
+					if err != nil {
+						return nil, err
+					}
+					if !used {
+						continue
+					}
 					seen[next] = true
 					out = append(out, reached{next, o.Full(in.c.Application)})
 				}
 			}
 		}
 	}
-	return out
+	return out, nil
+}
+
+// used says whether a repartition topic ever had a committed record. What was read is purged.
+func (in *instance) used(ctx context.Context, topic string, logs logEnds) (bool, error) {
+	for p := range logs.end[topic] {
+		if start, ok := logs.start.Lookup(topic, p); ok && start.Err == nil && start.Offset > 0 {
+			return true, nil
+		}
+	}
+	return in.hasRecord(ctx, topic, nil, logs)
 }
 
 var errFound = errors.New("found")
 
-// hasRecord says whether a store's changelog holds a committed record: in the suspect's own partitions, or in any.
-func (in *instance) hasRecord(ctx context.Context, d *state.Decl, s suspect, logs logEnds) (bool, error) {
-	topic := changelog.Changelog(in.c.Application, d.Name, d.Version)
+// hasRecord says whether an internal topic holds a committed record: in some partitions only, or in any.
+func (in *instance) hasRecord(ctx context.Context, topic string, only []int32, logs logEnds) (bool, error) {
 	for p, end := range logs.end[topic] {
 		start, ok := logs.start.Lookup(topic, p)
 		if !ok || start.Err != nil || end.Err != nil || end.Offset <= start.Offset {
 			continue
 		}
-		if s.own && !slices.Contains(s.partitions, p) {
+		if only != nil && !slices.Contains(only, p) {
 			continue
 		}
 		_, err := in.reader.Restore(ctx, changelog.Part{Topic: topic, Partition: p, From: changelog.FromStart, End: end.Offset}, func(r []changelog.Record) error {
@@ -245,7 +274,7 @@ func (in *instance) hasRecord(ctx context.Context, d *state.Decl, s suspect, log
 			return true, nil
 		}
 		if err != nil {
-			return false, fmt.Errorf("look for state in %s/%d: %w", topic, p, err)
+			return false, fmt.Errorf("look for records in %s/%d: %w", topic, p, err)
 		}
 	}
 	return false, nil
