@@ -10,14 +10,12 @@ import (
 // what is kept.
 func buffers() (sum int64) {
 	var records []runtime.MemProfileRecord
-	for n, ok := runtime.MemProfile(nil, false); !ok; n, ok = runtime.MemProfile(records, false) {
-		records = make([]runtime.MemProfileRecord, n+64)
-		if n, ok = runtime.MemProfile(records, false); ok {
-			records = records[:n]
-			break
-		}
+	n, ok := runtime.MemProfile(nil, false)
+	for !ok {
+		records = make([]runtime.MemProfileRecord, n+64) // there may be more by the time of the next call
+		n, ok = runtime.MemProfile(records, false)
 	}
-	for _, r := range records {
+	for _, r := range records[:n] {
 		frames := runtime.CallersFrames(r.Stack())
 		for {
 			f, more := frames.Next()
