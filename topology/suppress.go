@@ -98,13 +98,18 @@ func (t Table[K, V]) Suppress[U Until](name string, u U, opts ...SuppressOption)
 	if t.t == nil {
 		return t
 	}
-	x, given := any(u).(until)
 	o := gather(t.t.at.b, opts)
+	return Table[K, V]{suppressTable(t.t, name, name+"-store", waitsFor(t.t.at.b, name, u, "give UntilTimeLimit", o), o)}
+}
+
+// waitsFor is what an Until or WindowUntil says; nil is a fault.
+func waitsFor(b *Builder, name string, u any, remedy string, o settings) until {
+	x, given := u.(until)
 	if !given {
 		x.limit = time.Millisecond // one fault is enough
-		t.t.at.b.faults.add(len(t.t.at.b.nodes), name, "nothing says what it waits for", "give UntilTimeLimit", o.place)
+		b.faults.add(len(b.nodes), name, "nothing says what it waits for", remedy, o.place)
 	}
-	return Table[K, V]{suppressTable(t.t, name, name+"-store", x, o)}
+	return x
 }
 
 func suppressTable[K comparable, V any](from *table[K, V], name, storeName string, u until, o settings) *table[K, V] {
@@ -119,21 +124,7 @@ func suppressTable[K comparable, V any](from *table[K, V], name, storeName strin
 		}
 	})
 	s := suppressionOf(out.node, storeName, from.key, from.value, u, o)
-	to.kept.through = func(w *wiring) operator.Lookup[K, V] {
-		x := s.running(w)
-		if w.err != nil {
-			return nil
-		}
-		return operator.WaitingLookup(w.task, x, from.lookup(w))
-	}
-	from.at.attach(func(w *wiring) engine.Receive[K, operator.Change[V]] {
-		x := s.running(w)
-		x.Deletes, x.Seen = true, to.info.old
-		r, err := operator.Suppress(w.task, out.run, x, out.receive(w))
-		w.fail(err)
-		return r
-	})
-	b.stores = append(b.stores, s.ref)
+	to.kept.through = s.attach(from.at, out, from.lookup, func(x *operator.Suppression[K, V]) { x.Deletes, x.Seen = true, to.info.old })
 	return to
 }
 
@@ -165,41 +156,23 @@ func (t WindowTable[K, V]) Suppress[U WindowUntil](name string, u U, opts ...Sup
 	if t.t == nil {
 		return t
 	}
-	x, given := any(u).(until)
 	o := gather(t.t.at.b, opts)
-	if !given {
-		x.limit = time.Millisecond // one fault is enough
-		t.t.at.b.faults.add(len(t.t.at.b.nodes), name, "nothing says what it waits for", "give UntilWindowCloses or UntilTimeLimit", o.place)
-	}
-	return WindowTable[K, V]{suppressWindows(t.t, name, name+"-store", x, o)}
+	return WindowTable[K, V]{suppressWindows(t.t, name, name+"-store", waitsFor(t.t.at.b, name, u, "give UntilWindowCloses or UntilTimeLimit", o), o)}
 }
 
 func suppressWindows[K comparable, V any](from *windowTable[K, V], name, storeName string, u until, o settings) *windowTable[K, V] {
-	b := from.at.b
 	out := buffered(from.at, name, u, o)
 	to := derived(from, out, from.value, tableInfo{passes: true})
 	from.info.wantsOld = true
 	s := suppressionOf(out.node, storeName, windowCodec(out.node, from.key, from.spans), from.value, u, o)
 	s.lazyKey = func() { s.key = windowCodec(out.node, from.key, from.spans) }
-	to.kept.through = func(w *wiring) operator.Lookup[window.Key[K], V] {
-		x := s.running(w)
-		if w.err != nil {
-			return nil
-		}
-		return operator.WaitingLookup(w.task, x, from.lookup(w))
-	}
-	from.at.attach(func(w *wiring) engine.Receive[window.Key[K], operator.Change[V]] {
-		x := s.running(w)
+	to.kept.through = s.attach(from.at, out, from.lookup, func(x *operator.Suppression[window.Key[K], V]) {
 		x.Deletes, x.Seen, x.Sessions = !u.closes, to.info.old && !u.closes, from.spans.session
 		if u.closes {
 			x.Since, x.Wait = windowEnd[K], from.spans.closing()
 			x.StopFull = true
 		}
-		r, err := operator.Suppress(w.task, out.run, x, out.receive(w))
-		w.fail(err)
-		return r
 	})
-	b.stores = append(b.stores, s.ref)
 	return to
 }
 
@@ -260,6 +233,25 @@ func suppressionOf[K comparable, V any](n *node, name string, key codec[K], valu
 }
 
 // running is the suppression in a task, as far as all kinds have it in common.
+// attach makes the code of the suppression behind from, with what set says, and returns where its rows are found.
+func (s *suppression[K, V]) attach(from, out *place[K, operator.Change[V]], rows func(*wiring) operator.Lookup[K, V], set func(*operator.Suppression[K, V])) func(*wiring) operator.Lookup[K, V] {
+	from.attach(func(w *wiring) engine.Receive[K, operator.Change[V]] {
+		x := s.running(w)
+		set(&x)
+		r, err := operator.Suppress(w.task, out.run, x, out.receive(w))
+		w.fail(err)
+		return r
+	})
+	out.b.stores = append(out.b.stores, s.ref)
+	return func(w *wiring) operator.Lookup[K, V] {
+		x := s.running(w)
+		if w.err != nil {
+			return nil
+		}
+		return operator.WaitingLookup(w.task, x, rows(w))
+	}
+}
+
 func (s *suppression[K, V]) running(w *wiring) operator.Suppression[K, V] {
 	topic := w.task.Env().App + "-" + s.ref.decl.Full() + "-changelog"
 	key, err := operator.Bound(w.task, s.key.s, topic, true)
