@@ -42,35 +42,63 @@ func joinTables[K comparable, V, V2, R any](left *table[K, V], other Table[K, V2
 	that := add[K, operator.Change[R]](b, fromRight, o, right.at.node)
 	out := add[K, operator.Change[R]](b, merged, o, this.node, that.node)
 	out.alike = append(out.alike, []*node{left.at.node, right.at.node})
-	this.looksUp, that.looksUp = append(this.looksUp, right.info), append(that.looksUp, left.info)
-	left.info.read, right.info.read = true, true
-	left.info.wantsOld = left.info.wantsOld || pair.KeepLeft
-	right.info.wantsOld = right.info.wantsOld || pair.KeepRight
-
-	info := tableInfo{sides: []*tableInfo{left.info, right.info}, like: []*tableInfo{left.info}}
-	if pair.KeepRight {
-		info.like = append(info.like, right.info)
-	}
-	to := newTable(out, left.key, inherit[V, R](left.value, out.node), info)
+	m := meeting[K, V, V2, R]{pair, side[K, V]{left.at, left.info, left.lookup}, side[K, V2]{right.at, right.info, right.lookup}, this, that, out}
+	to := newTable(out, left.key, inherit[V, R](left.value, out.node), m.rows())
 	to.fromKey = both(left.fromKey, right.fromKey)
-	to.kept.through = func(w *wiring) operator.Lookup[K, R] {
-		return operator.JoinLookup(w.task, out.run, pair, left.lookup(w), right.lookup(w))
-	}
-	left.at.attach(func(w *wiring) engine.Receive[K, operator.Change[V]] {
-		return operator.JoinLeft(w.task, this.run, pair, right.lookup(w), to.info.old, this.receive(w))
-	})
-	right.at.attach(func(w *wiring) engine.Receive[K, operator.Change[V2]] {
-		return operator.JoinRight(w.task, that.run, pair, left.lookup(w), to.info.old, that.receive(w))
-	})
-	for _, p := range []*place[K, operator.Change[R]]{this, that} {
-		p.attach(func(w *wiring) engine.Receive[K, operator.Change[R]] {
-			return operator.Keep(w.task, out.run, to.of(w), out.receive(w))
-		})
-	}
+	to.kept.through = m.lookup
+	m.attach(to.info, to.of)
 	if pair.KeepLeft {
 		b.later = append(b.later, func() { to.info.checkExpiry(at) })
 	}
 	return Table[K, R]{to}
+}
+
+// side is what a join needs of one of its tables.
+type side[K comparable, V any] struct {
+	at     *place[K, operator.Change[V]]
+	info   *tableInfo
+	lookup func(*wiring) operator.Lookup[K, V]
+}
+
+// meeting is a join of two tables, whatever their rows are: this and that are the nodes behind the left and the right one, and out the one behind both.
+type meeting[K comparable, V, V2, R any] struct {
+	pair            operator.Pair[V, V2, R]
+	left            side[K, V]
+	right           side[K, V2]
+	this, that, out *place[K, operator.Change[R]]
+}
+
+// rows says what the join wants of its tables, and returns what is known of its own rows.
+func (m *meeting[K, V, V2, R]) rows() tableInfo {
+	left, right := m.left.info, m.right.info
+	m.this.looksUp, m.that.looksUp = append(m.this.looksUp, right), append(m.that.looksUp, left)
+	left.read, right.read = true, true
+	left.wantsOld = left.wantsOld || m.pair.KeepLeft
+	right.wantsOld = right.wantsOld || m.pair.KeepRight
+	info := tableInfo{sides: []*tableInfo{left, right}, like: []*tableInfo{left}}
+	if m.pair.KeepRight {
+		info.like = append(info.like, right)
+	}
+	return info
+}
+
+func (m *meeting[K, V, V2, R]) lookup(w *wiring) operator.Lookup[K, R] {
+	return operator.JoinLookup(w.task, m.out.run, m.pair, m.left.lookup(w), m.right.lookup(w))
+}
+
+// attach makes the join's code. of is where its rows go.
+func (m *meeting[K, V, V2, R]) attach(info *tableInfo, of func(*wiring) operator.TableOf[K, R]) {
+	m.left.at.attach(func(w *wiring) engine.Receive[K, operator.Change[V]] {
+		return operator.JoinLeft(w.task, m.this.run, m.pair, m.right.lookup(w), info.old, m.this.receive(w))
+	})
+	m.right.at.attach(func(w *wiring) engine.Receive[K, operator.Change[V2]] {
+		return operator.JoinRight(w.task, m.that.run, m.pair, m.left.lookup(w), info.old, m.that.receive(w))
+	})
+	for _, p := range []*place[K, operator.Change[R]]{m.this, m.that} {
+		p.attach(func(w *wiring) engine.Receive[K, operator.Change[R]] {
+			return operator.Keep(w.task, m.out.run, of(w), m.out.receive(w))
+		})
+	}
 }
 
 // joinNames are the names of the three nodes of a join of tables, numbered as Kafka Streams does.

@@ -3,7 +3,6 @@ package topology
 import (
 	"fmt"
 
-	"github.com/kolkstreams/kolk/internal/engine"
 	"github.com/kolkstreams/kolk/internal/operator"
 	"github.com/kolkstreams/kolk/window"
 )
@@ -49,34 +48,14 @@ func joinWindows[K comparable, V, V2, R any](left *windowTable[K, V], other Wind
 	if x, y := left.spans, right.spans; x.session != y.session || !x.session && x.w.Bare() != y.w.Bare() {
 		out.fault(fmt.Sprintf("the windows of its left side are %s, those of the right one %s, so that no two are the same", x, y), "join tables over the same windows")
 	}
-	this.looksUp, that.looksUp = append(this.looksUp, right.info), append(that.looksUp, left.info)
-	left.info.read, right.info.read = true, true
-	left.info.wantsOld = left.info.wantsOld || pair.KeepLeft
-	right.info.wantsOld = right.info.wantsOld || pair.KeepRight
-
-	info := tableInfo{sides: []*tableInfo{left.info, right.info}, like: []*tableInfo{left.info}}
-	if pair.KeepRight {
-		info.like = append(info.like, right.info)
-	}
+	m := meeting[window.Key[K], V, V2, R]{pair, side[window.Key[K], V]{left.at, left.info, left.lookup}, side[window.Key[K], V2]{right.at, right.info, right.lookup}, this, that, out}
 	longer := left.spans // the side whose windows stay open for longer
 	if right.spans.closing() > longer.closing() {
 		longer = right.spans
 	}
-	to := newWindowTable(out, left.key, inherit[V, R](left.value, out.node), longer, info)
-	to.kept.through = func(w *wiring) operator.Lookup[window.Key[K], R] {
-		return operator.JoinLookup(w.task, out.run, pair, left.lookup(w), right.lookup(w))
-	}
-	left.at.attach(func(w *wiring) engine.Receive[window.Key[K], operator.Change[V]] {
-		return operator.JoinLeft(w.task, this.run, pair, right.lookup(w), to.info.old, this.receive(w))
-	})
-	right.at.attach(func(w *wiring) engine.Receive[window.Key[K], operator.Change[V2]] {
-		return operator.JoinRight(w.task, that.run, pair, left.lookup(w), to.info.old, that.receive(w))
-	})
-	for _, p := range []*place[window.Key[K], operator.Change[R]]{this, that} {
-		p.attach(func(w *wiring) engine.Receive[window.Key[K], operator.Change[R]] {
-			return operator.Keep(w.task, out.run, to.of(w), out.receive(w))
-		})
-	}
+	to := newWindowTable(out, left.key, inherit[V, R](left.value, out.node), longer, m.rows())
+	to.kept.through = m.lookup
+	m.attach(to.info, to.of)
 	return WindowTable[K, R]{to}
 }
 
