@@ -15,7 +15,7 @@
 // many more entries than were expected shows in health.
 //
 // With a TTL, reads are exact: an entry is gone as soon as stream time is d past its own time. It is removed, from the changelog too, when the
-// eighth of d in which it expired has passed.
+// eighth of d in which it expired has passed. A join of tables goes by the removal: its rows change when the delete comes by.
 //
 // # Windows and sessions
 //

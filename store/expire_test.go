@@ -34,11 +34,17 @@ func TestD04Refresh(t *testing.T) {
 	if _, ok := w.kv.Get("k"); ok {
 		t.Error("the entry is there after its time")
 	}
+	if v, at, ok := w.table.Last("k"); v != "v2" || at != 2000 || !ok {
+		t.Errorf("the last that was told of the entry is %q, %d, %v", v, at, ok)
+	}
 	equal(t, "length before the removal", w.kv.Len(), 1)
 	w.live.Expire(2089, 10) // its eighth ends at 2090
 	equal(t, "told", len(w.deleted), 0)
 	w.at(2090).live.Expire(2090, 10)
 	equal(t, "told", fmt.Sprint(w.deleted), "[k]")
+	if _, _, ok := w.table.Last("k"); ok {
+		t.Error("the entry is there after its removal")
+	}
 	equal(t, "flush", w.commit(t), "k deleted@2090")
 	w.checkpoint(t)
 	for slot := range uint16(2) {

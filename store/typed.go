@@ -223,6 +223,15 @@ func (s *keyValue[K, V]) Lookup(key K) (value V, at int64, ok bool) {
 	return s.value(id), e.at, true
 }
 
+// Last is Lookup of what may have expired.
+func (s *keyValue[K, V]) Last(key K) (value V, at int64, ok bool) {
+	id, e := s.entry(key)
+	if !e.has(present) {
+		return value, 0, false
+	}
+	return s.value(id), e.at, true
+}
+
 // Encoded is the value's bytes, for operators.
 func (s *keyValue[K, V]) Encoded(key K) (value []byte, ok bool) {
 	id, e := s.entry(key)

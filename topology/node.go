@@ -56,6 +56,7 @@ type wiring struct {
 	made   map[any]any // Receives by place
 	inputs []*node     // sources by number of input
 	holds  []hold
+	told   bool // look-ups that are made now are to see a row until its delete has been sent on
 	err    error
 }
 

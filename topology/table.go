@@ -79,10 +79,14 @@ func (t *table[K, V]) of(w *wiring) operator.TableOf[K, V] {
 // lookup reads rows, from the table's store or through the tables it is made of.
 func (t *table[K, V]) lookup(w *wiring) operator.Lookup[K, V] {
 	if t.info.stored() && t.kept.rows != nil { // a VersionedTable has a store of another kind
-		if rows := t.open(w); rows != nil {
+		switch rows := t.open(w); {
+		case rows == nil:
+			return nil
+		case w.told:
+			return operator.Told(rows)
+		default:
 			return operator.Stored(rows)
 		}
-		return nil
 	}
 	return t.kept.through(w)
 }

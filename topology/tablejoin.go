@@ -6,7 +6,7 @@ import (
 )
 
 // Join has a row for each key that both tables have. Both tables are stored. f may be called more than once for a row; a nil pointer as result is no row. The time of a row is
-// that of the younger side.
+// that of the younger side. A row that a TTL ends leaves the join when its delete is sent on, not before.
 func (t Table[K, V]) Join[V2, R any](right Table[K, V2], f func(V, V2) R, opts ...NodeOption) Table[K, R] {
 	if t.t == nil {
 		return Table[K, R]{}
@@ -60,6 +60,14 @@ type side[K comparable, V any] struct {
 	lookup func(*wiring) operator.Lookup[K, V]
 }
 
+// partner reads rows for an update of the other side. What the join makes of that, a later update takes back: so until an expired row has left the
+// join with its own delete, it must not be gone for the other side either.
+func (s side[K, V]) partner(w *wiring) operator.Lookup[K, V] {
+	w.told = true
+	defer func() { w.told = false }()
+	return s.lookup(w)
+}
+
 // meeting is a join of two tables, whatever their rows are: this and that are the nodes behind the left and the right one, and out the one behind both.
 type meeting[K comparable, V, V2, R any] struct {
 	pair            operator.Pair[V, V2, R]
@@ -89,10 +97,10 @@ func (m *meeting[K, V, V2, R]) lookup(w *wiring) operator.Lookup[K, R] {
 // attach makes the join's code. of is where its rows go.
 func (m *meeting[K, V, V2, R]) attach(info *tableInfo, of func(*wiring) operator.TableOf[K, R]) {
 	m.left.at.attach(func(w *wiring) engine.Receive[K, operator.Change[V]] {
-		return operator.JoinLeft(w.task, m.this.run, m.pair, m.right.lookup(w), info.old, m.this.receive(w))
+		return operator.JoinLeft(w.task, m.this.run, m.pair, m.right.partner(w), info.old, m.this.receive(w))
 	})
 	m.right.at.attach(func(w *wiring) engine.Receive[K, operator.Change[V2]] {
-		return operator.JoinRight(w.task, m.that.run, m.pair, m.left.lookup(w), info.old, m.that.receive(w))
+		return operator.JoinRight(w.task, m.that.run, m.pair, m.left.partner(w), info.old, m.that.receive(w))
 	})
 	for _, p := range []*place[K, operator.Change[R]]{m.this, m.that} {
 		p.attach(func(w *wiring) engine.Receive[K, operator.Change[R]] {

@@ -297,3 +297,57 @@ func TestFK01EveryInterleaving(t *testing.T) {
 		}
 	}
 }
+
+// Rows that expire are taken out of a join as they were in it, whatever the other side has become since, and also if both sides expire at once: at each moment a count of
+// the join's rows is that of what it has sent.
+func TestJoinsOfExpiringRowsAreNaive(t *testing.T) {
+	ttl := store.TTL(ms(80))
+	for kind, join := range joins {
+		for which, bounds := range map[string][2]store.Bound{"left": {ttl, few}, "right": {few, ttl}, "both": {ttl, ttl}} {
+			t.Run(kind+" "+which, func(t *testing.T) {
+				top := build(t, func(b *topology.Builder) {
+					j := join(b.Table("l", words, bounds[0]), b.Table("r", more, bounds[1]).MapValues(func(v string) string { return v }))
+					j.To(joinedTopic)
+					counted(j, "n", tally)
+				})
+				rapid.Check(t, func(rt *rapid.T) {
+					straight := topologytest.New(t, top, epoch)
+					bad := topologytest.New(t, top, epoch, topologytest.ManualCommit())
+					now := int64(0)
+					send := func(topic topology.Topic[string, string], key, value string) {
+						straight.Input(topic).SendAt(time.UnixMilli(now), key, value)
+						bad.Input(topic).SendAt(time.UnixMilli(now), key, value)
+						if diff := cmp.Diff(amounts(last(straight, "joined")), positive(last(straight, "tally"))); diff != "" {
+							rt.Fatalf("joined %s\ncounted: want (-), got (+):\n%s", lines(straight.Records("joined")), diff)
+						}
+					}
+					for range rapid.IntRange(1, 15).Draw(rt, "records") {
+						now += rapid.Int64Range(0, 60).Draw(rt, "later")
+						key, value := rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "key"), rapid.SampledFrom([]string{"x", "y"}).Draw(rt, "value")
+						send(rapid.SampledFrom([]topology.Topic[string, string]{words, more}).Draw(rt, "side"), key, value)
+						switch rapid.IntRange(0, 6).Draw(rt, "then") {
+						case 0:
+							bad.Restart()
+						case 1:
+							bad.Crash()
+						case 2:
+							bad.Abort()
+						}
+					}
+					now += 1000
+					send(words, "z", "l")
+					send(more, "z", "r")
+					if got := last(straight, "joined"); which == "both" && !cmp.Equal(got, map[string]string{"z": "lr"}) {
+						rt.Fatalf("in the end joined are %v", got)
+					}
+					bad.Commit()
+					for _, topic := range []string{"joined", "tally"} {
+						if want, got := lines(straight.Records(topic)), lines(bad.Records(topic)); want != got {
+							rt.Fatalf("%s: want\n%s, with losses\n%s", topic, want, got)
+						}
+					}
+				})
+			})
+		}
+	}
+}

@@ -29,6 +29,14 @@ func Stored[K comparable, V any](rows state.Table[K, V]) Lookup[K, V] {
 	}
 }
 
+// Told is the Lookup of a stored table as those who follow it know it: a row that has expired is there until its delete has been sent on.
+func Told[K comparable, V any](rows state.Table[K, V]) Lookup[K, V] {
+	return func(_ *engine.Rec, k K) (V, int64, bool, bool) {
+		v, at, ok := rows.Last(k)
+		return v, at, ok, true
+	}
+}
+
 // Expiry sends a delete on for each row that the bound of a table's store removes. Its time is stream time.
 func Expiry[K comparable, V any](t *engine.Task, n *engine.Node, store string, rows state.Table[K, V], old bool, next engine.Receive[K, Change[V]]) {
 	t.OnExpired(store, func(key []byte) {

@@ -19,6 +19,8 @@ func (w windowRows[K, V]) Lookup(k window.Key[K]) (V, int64, bool) {
 	return w.rows.Lookup(k.Key, k.Start().UnixMilli())
 }
 
+func (w windowRows[K, V]) Last(k window.Key[K]) (V, int64, bool) { return w.Lookup(k) }
+
 func (w windowRows[K, V]) Modify(k window.Key[K], f func(old V, at int64, ok bool) (V, int64, bool)) {
 	w.rows.Modify(k.Key, k.Start().UnixMilli(), f)
 }
@@ -40,6 +42,8 @@ func (s sessionRows[K, V]) Lookup(k window.Key[K]) (V, int64, bool) {
 	v, ok := s.rows.Lookup(k.Key, k.Start().UnixMilli(), end)
 	return v, end, ok
 }
+
+func (s sessionRows[K, V]) Last(k window.Key[K]) (V, int64, bool) { return s.Lookup(k) }
 
 func (s sessionRows[K, V]) Modify(k window.Key[K], f func(old V, at int64, ok bool) (V, int64, bool)) {
 	start, end := k.Start().UnixMilli(), k.End().UnixMilli()

@@ -5,6 +5,8 @@ package state
 type Table[K comparable, V any] interface {
 	// Lookup is the value and its entry's time. An entry that has expired is not there, but for the one that Env.Deleted is being told of.
 	Lookup(key K) (value V, at int64, ok bool)
+	// Last is Lookup that also shows an entry that has expired, until Env.Deleted has been told of it.
+	Last(key K) (value V, at int64, ok bool)
 	// Modify replaces the entry by what f makes of it, with one look-up. keep false deletes it; as in Kafka Streams, the delete goes to the
 	// changelog also if there was no entry. If f panics the entry stays as it was. f may not use the store. An entry that has expired is
 	// removed first, and Env.Deleted told.
