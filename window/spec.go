@@ -24,7 +24,12 @@ func Tumbling(size time.Duration) Spec { return spec(span.NewAligned(size, size)
 // Hopping windows have the given size and start every advance, so a record is in size/advance of them. The advance is at most the size.
 func Hopping(size, advance time.Duration) Spec { return spec(span.NewAligned(size, advance)) }
 
-// Sliding windows hold the records that lie at most difference apart; a new window exists for each new combination.
+// Sliding windows hold the records that lie at most difference apart; a new window exists for each new combination. For a record at t that is a window that ends
+// at t, and one that begins a millisecond behind t as soon as there are later records for it. In which order the records come makes no difference.
+//
+// It does once one comes that is so late that the window which ends with it is closed, while later ones that it lies in are open. As in Kafka Streams it counts in the open
+// windows that are there, and has none that ends with it; those that are made later need not hold it, and one that is made of them may begin behind it and hold it
+// all the same. Where that matters, give a grace that no record exceeds: those beyond it are counted under "late".
 func Sliding(difference time.Duration) Spec { return spec(span.NewSliding(difference)) }
 
 // Daily windows run from midnight to midnight in loc, 23 or 25 hours long on the days the clocks change. time.Local is refused by Build, as
