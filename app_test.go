@@ -78,6 +78,37 @@ func TestRestoreFromNothing(t *testing.T) {
 	}
 }
 
+// What is read from its end is so once: what comes while the application is down is read after, also from a partition that had nothing new before.
+func TestFromLatest(t *testing.T) {
+	for name, g := range map[string]Guarantee{"exactly once": ExactlyOnce, "at least once": AtLeastOnce} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, map[string]int32{"words": 2, "totals": 1}, func(w *world) {
+				job := func() *topology.Builder {
+					b := topology.New()
+					b.Stream(words, topology.From(topology.Latest)).GroupByKey().Count("counts", few).To(totals)
+					return b
+				}
+				c := w.config("app")
+				c.Guarantee = g
+				w.send("words", "a=", "b=", "c=", "d=")
+				r := w.start(job(), c).ready()
+				w.wait(time.Second)
+				if err := r.stop(); err != nil {
+					t.Fatal(err)
+				}
+				w.send("words", "a=", "b=", "c=", "d=")
+				r = w.start(job(), c).ready()
+				w.send("words", "a=")
+				w.settled("app", "words")
+				if err := r.stop(); err != nil {
+					t.Fatal(err)
+				}
+				w.same("counts", w.counts("totals"), map[string]int64{"a": 2, "b": 1, "c": 1, "d": 1})
+			})
+		})
+	}
+}
+
 // Scaling 1 -> 3 -> 2 under load: results equal the batch.
 func TestScale(t *testing.T) {
 	inWorld(t, map[string]int32{"words": 4, "totals": 1}, func(w *world) {

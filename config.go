@@ -65,6 +65,9 @@ type Config struct {
 	// late, and dropped and counted as such, though they would have been in time without CloseIdle. So make it longer than records are under way, than the transactions of who writes them, and than
 	// that clients may be cut off from their brokers. Where the results of one operator are the input of another behind a repartition topic, give the latter grace: its time does not wait for results yet to come.
 	//
+	// Time in which the task does not run is not idle time: after a stop, a crash or a move it counts anew from the moment at which the task is found at the ends of its inputs again. So an
+	// application that was down for a day closes nothing for that; what comes meanwhile is read before.
+	//
 	// Results depend on when records come and not on the records alone: the same input read again may be closed elsewhere. Zero, the default, never closes anything without a record.
 	CloseIdle time.Duration
 	// OnDecodeError, OnProcessError and OnProduceError hold for stages without topology.OnError. Zero means topology.Stop.

@@ -137,6 +137,41 @@ func TestCloseIdle(t *testing.T) {
 	})
 }
 
+// The time in which no instance ran is not idle time: stream time goes on from the start, and what came meanwhile is in time.
+func TestCloseIdleDowntime(t *testing.T) {
+	inWorld(t, map[string]int32{"words": 1, "totals": 1}, func(w *world) {
+		c := w.config("app")
+		c.CloseIdle = 5 * time.Second
+		r := w.start(closing(byKey), c).ready()
+		w.word(1, "a")
+		w.settled("app", "words")
+		w.wait(3 * time.Second)
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+		w.wait(time.Hour)
+		r = w.start(closing(byKey), c).ready()
+		w.wait(4 * time.Second)
+		w.closed(map[string]int64{})
+		w.word(2, "a")
+		w.settled("app", "words")
+		w.wait(4 * time.Second)
+		w.closed(map[string]int64{})
+		w.wait(8 * time.Second)
+		w.closed(map[string]int64{"a": 2})
+		h := r.app.Health().Tasks[0]
+		if ahead := h.StreamTime.UnixMilli() - eventTime; ahead < 10_000 || ahead > 14_000 {
+			t.Errorf("stream time is at %d ms, want at the end of the window", ahead)
+		}
+		if n := h.Dropped["late"]; n != 0 {
+			t.Errorf("%d records were late", n)
+		}
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // An input that has records which do not come through is not at its end, however long it is quiet.
 func TestCloseIdleWaitsForFetch(t *testing.T) {
 	inWorld(t, map[string]int32{"words": 1, "totals": 1}, func(w *world) {
@@ -232,4 +267,33 @@ func TestCloseIdleBehindRepartition(t *testing.T) {
 		}
 		w.closed(map[string]int64{"a": 1, "all": 3})
 	})
+}
+
+// A partition that is read from its end, and has had nothing new, is not behind: its old records are not to be read. It was taken for one that nobody has read
+// yet, and what lies behind a repartition topic never closed.
+func TestCloseIdleFromLatest(t *testing.T) {
+	for name, from := range map[string]topology.Offset{"latest": topology.Latest, "ago": topology.Ago(time.Second)} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, map[string]int32{"words": 4, "totals": 1}, func(w *world) {
+				for _, k := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} { // some in each partition
+					w.produce("words", []byte(k), []byte(k), time.Now().Add(-time.Hour).UnixMilli())
+				}
+				c := w.config("app")
+				c.CloseIdle = 5 * time.Second
+				b := topology.New()
+				b.Stream(words, topology.From(from)).GroupBy(func(_, v string) string { return v }).Windowed(tenSeconds).Count("windows").Final().
+					To(topology.NewTopic("totals", window.KeySerde(serde.String(), tenSeconds), serde.Int64()))
+				r := w.start(b, c).ready()
+				w.wait(time.Second)
+				w.word(1, "a")
+				w.wait(4 * time.Second)
+				w.closed(map[string]int64{})
+				w.wait(16 * time.Second)
+				w.closed(map[string]int64{"a": 1})
+				if err := r.stop(); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
 }

@@ -381,6 +381,9 @@ func (o *opener) start() error {
 			if err != nil {
 				return err
 			}
+			if s := t.sub.Inputs[i].Start; s.Latest || s.Back > 0 {
+				t.Skip()
+			}
 		}
 		end := int64(-1)
 		if l, ok := ends.Lookup(topic, p); ok && l.Err == nil {

@@ -83,7 +83,8 @@ type startOption struct{ start Offset }
 
 func (startOption) source() {}
 
-// From says where to begin on a partition without committed offset; Earliest unless set.
+// From says where to begin on a partition without committed offset; Earliest unless set. Where that is gets committed as soon as the task runs: records that come
+// while the application is down are read after the next start, also if there was none before.
 func From(o Offset) SourceOption { return startOption{o} }
 
 // Offset is where to begin.
@@ -92,7 +93,7 @@ type Offset struct {
 	back   time.Duration
 }
 
-// The ends of a partition.
+// The ends of a partition. Latest is where it ends when the task first runs.
 var (
 	Earliest = Offset{}
 	Latest   = Offset{latest: true}

@@ -9,8 +9,8 @@ import (
 )
 
 // Moved says whether there is anything to commit: records taken or dropped, control records passed, timers fired, records sent or staged since
-// the last commit.
-func (t *Task) Moved() bool { return t.moved }
+// the last commit; and before the first one after Skip.
+func (t *Task) Moved() bool { return t.moved || t.skipped }
 
 // Prepare comes before Flush: operators that wait for the commit send what they hold.
 func (t *Task) Prepare() (err error) {
@@ -101,7 +101,7 @@ func (t *Task) Committed() (err error) {
 	for _, s := range t.stores {
 		s.Committed()
 	}
-	t.saved, t.moved, t.cut = t.times(), false, false
+	t.saved, t.moved, t.cut, t.skipped = t.times(), false, false, false
 	return nil
 }
 

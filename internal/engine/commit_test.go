@@ -50,6 +50,26 @@ func TestCommit(t *testing.T) {
 	}
 }
 
+// Where an input begins behind records that are not read is committed without a record, and still is after a transaction that failed.
+func TestSkip(t *testing.T) {
+	w := newWorld(t, 1, func(w *world) { w.process = summing })
+	w.Start(0, 7, 7, engine.Meta{PartitionTime: -1})
+	w.Skip()
+	if !w.Moved() {
+		t.Error("nothing to commit")
+	}
+	if err := w.Rewind(); err != nil {
+		t.Fatal(err)
+	}
+	if next := w.Cuts(nil)[0].Next; !w.Moved() || next != 7 {
+		t.Errorf("after a failed commit: moved %v, next %d", w.Moved(), next)
+	}
+	w.commit()
+	if w.Moved() {
+		t.Error("something to commit after the commit")
+	}
+}
+
 func TestBeforeCommit(t *testing.T) {
 	w := newWorld(t, 1, func(w *world) {
 		w.build = func(w *world, task *engine.Task) error {

@@ -53,6 +53,10 @@ func (t *Task) Start(input int, next, end int64, m Meta) {
 	}
 }
 
+// Skip says that an input without a committed offset was started behind records that are not to be read. The task commits where it begins, also if no record comes: until
+// there is an offset, a restart would leave out what has come meanwhile, and others could not know that the task is not behind.
+func (t *Task) Skip() { t.skipped = true }
+
 // Add takes fetched records of an input, in order of offset. position is where the next fetch goes on, which control records may put behind
 // the last record; end is the partition's last stable offset as of the fetch. Records below what the input has reached already are left out.
 func (t *Task) Add(input int, recs []Record, position, end int64) {

@@ -74,6 +74,7 @@ type Task struct {
 	misses   map[missKey]*Misses
 	bound    []boundSerde
 	moved    bool  // something was done since the last commit
+	skipped  bool  // an input begins behind records that are not read, which no commit says yet
 	cut      bool  // a processor asked for a commit
 	wiring   bool  // operators are being made
 	saved    times // as of the last commit
