@@ -518,6 +518,13 @@ func (o *opener) restoreDisk() (err error) {
 			return diskError(err)
 		}
 		copy(t.applied, t.next)
+		t.dated = time.Now()
+		if o.restored > 0 {
+			// What had expired by the end of its changelog was loaded all the same. It goes now, so that nobody counts it.
+			if err := t.checkpointNow(); err != nil {
+				return err
+			}
+		}
 	}
 	for slot, d := range t.sub.Stores {
 		if !d.InMemory && d.NoLoad {
