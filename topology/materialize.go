@@ -14,6 +14,7 @@ type tableInfo struct {
 	always bool       // it is stored in any case
 	filter bool       // old values save it needless deletes, so it wants them if they cost nothing
 	passes bool       // it only delays the rows of its parent
+	fades  bool       // a row of it may lose its partner without being told, as windows expire one by one on each side
 
 	sides []*tableInfo     // the two tables whose rows of one key it joins
 	like  []*tableInfo     // the tables that have at least as many rows, if that is not its parent
@@ -21,6 +22,7 @@ type tableInfo struct {
 
 	// What others ask of it.
 	wantsOld bool // somebody needs old values
+	likesOld bool // somebody takes old values if they cost nothing
 	read     bool // somebody looks up rows
 	asked    bool // its handle was taken
 
@@ -52,6 +54,9 @@ func (b *Builder) decideTables() {
 	for _, t := range b.tables {
 		if t.filter && t.parent.offersOld() {
 			t.old = true
+		}
+		if t.likesOld {
+			t.offersOld()
 		}
 		t.old = t.old || t.stored() && t.filter
 	}
@@ -92,7 +97,9 @@ func (t *tableInfo) sendOld() {
 	case t.parent != nil:
 		t.parent.sendOld()
 	case t.sides != nil:
-		if t.tangled() {
+		if t.fades {
+			t.node.fault("the old values of its rows cannot be worked out: when a row changes, its window may have expired on the other side", "store its rows: call Stored with a name on the join")
+		} else if t.tangled() {
 			t.node.fault("the old values of its rows cannot be worked out: its sides change at different times, as one comes from the other, or waits for a commit", "store its rows: call Stored with a name on the join")
 		}
 		for _, side := range t.sides {
@@ -112,7 +119,7 @@ func (t *tableInfo) offersOld() bool {
 		t.old = true
 	case t.parent != nil:
 		t.old = t.parent.offersOld()
-	case t.sides != nil && !t.tangled():
+	case t.sides != nil && !t.fades && !t.tangled():
 		t.old = t.sides[0].offersOld() && t.sides[1].offersOld()
 	}
 	return t.old

@@ -163,7 +163,7 @@ func (t WindowTable[K, V]) Suppress[U WindowUntil](name string, u U, opts ...Sup
 func suppressWindows[K comparable, V any](from *windowTable[K, V], name, storeName string, u until, o settings) *windowTable[K, V] {
 	out := buffered(from.at, name, u, o)
 	to := derived(from, out, from.value, tableInfo{passes: true})
-	from.info.wantsOld = true
+	from.info.likesOld = true
 	s := suppressionOf(out.node, storeName, windowCodec(out.node, from.key, from.spans), from.value, u, o)
 	s.lazyKey = func() { s.key = windowCodec(out.node, from.key, from.spans) }
 	to.kept.through = s.attach(from.at, out, from.lookup, func(x *operator.Suppression[window.Key[K], V]) {

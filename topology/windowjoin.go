@@ -9,7 +9,7 @@ import (
 
 // Join has a row for each key and window that both tables have. Both must have the same windows, or it is a fault; sessions meet where both begin and end alike. Otherwise it is
 // Table.Join: f may be called more than once for a row, a nil pointer as result is no row, and the time of a row is that of the younger side. A window that has expired on one side
-// is not there for the other. The joined windows are closed when those of both tables are; Final is not to be had, Suppress with UntilWindowCloses is.
+// is not there for the other, and one that has expired in the store of a join that is Stored gets no more updates: they are dropped, counted under "expired". The joined windows are closed when those of both tables are; Final is not to be had, Suppress with UntilWindowCloses is.
 func (t WindowTable[K, V]) Join[V2, R any](right WindowTable[K, V2], f func(V, V2) R, opts ...NodeOption) WindowTable[K, R] {
 	if t.t == nil {
 		return WindowTable[K, R]{}
@@ -17,7 +17,8 @@ func (t WindowTable[K, V]) Join[V2, R any](right WindowTable[K, V2], f func(V, V
 	return joinWindows(t.t, right, operator.Inner(f), f != nil, gather(t.t.at.b, opts))
 }
 
-// LeftJoin has a row for each key and window of the left table; the right value is nil where there is none. The pointer's target is a copy, and f's to keep. For the rest see Join.
+// LeftJoin has a row for each key and window of the left table; the right value is nil where there is none. The pointer's target is a copy, and f's to keep. What needs
+// the rows as they were, such as GroupBy and Changes, needs the join Stored, as the other side may have forgotten its windows. For the rest see Join.
 func (t WindowTable[K, V]) LeftJoin[V2, R any](right WindowTable[K, V2], f func(V, *V2) R, opts ...NodeOption) WindowTable[K, R] {
 	if t.t == nil {
 		return WindowTable[K, R]{}
@@ -25,7 +26,8 @@ func (t WindowTable[K, V]) LeftJoin[V2, R any](right WindowTable[K, V2], f func(
 	return joinWindows(t.t, right, operator.Left(f), f != nil, gather(t.t.at.b, opts))
 }
 
-// OuterJoin has a row for each key and window of either table; one value may be nil. The pointers' targets are copies, and f's to keep. For the rest see Join.
+// OuterJoin has a row for each key and window of either table; one value may be nil. The pointers' targets are copies, and f's to keep. For the
+// rest see LeftJoin.
 func (t WindowTable[K, V]) OuterJoin[V2, R any](right WindowTable[K, V2], f func(*V, *V2) R, opts ...NodeOption) WindowTable[K, R] {
 	if t.t == nil {
 		return WindowTable[K, R]{}
@@ -53,7 +55,9 @@ func joinWindows[K comparable, V, V2, R any](left *windowTable[K, V], other Wind
 	if right.spans.closing() > longer.closing() {
 		longer = right.spans
 	}
-	to := newWindowTable(out, left.key, inherit[V, R](left.value, out.node), longer, m.rows())
+	info := m.rows()
+	info.fades = pair.KeepLeft || pair.KeepRight
+	to := newWindowTable(out, left.key, inherit[V, R](left.value, out.node), longer, info)
 	to.kept.through = m.lookup
 	m.attach(to.info, to.of)
 	return WindowTable[K, R]{to}

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kolkstreams/kolk/internal/engine"
+	"github.com/kolkstreams/kolk/processor"
 	"github.com/kolkstreams/kolk/serde"
 	"github.com/kolkstreams/kolk/store"
 	"github.com/kolkstreams/kolk/topology"
@@ -160,5 +161,44 @@ func TestWindowKeysInput(t *testing.T) {
 	}
 	if got := len(d.Records("summed")); got != 18 {
 		t.Errorf("%d records", got)
+	}
+}
+
+// A count of joined windows goes by what was joined, also when a window of one side has expired before that of the other changes; and an update that comes when the stored join
+// has forgotten the window is dropped, rather than taken for one of another row.
+func TestWindowTableJoinsForget(t *testing.T) {
+	spec := window.Tumbling(millis(10)).Grace(millis(20))
+	declare := func(stored bool) func(b *topology.Builder) {
+		return func(b *topology.Builder) {
+			left := b.Stream(words).GroupByKey().Windowed(spec).Reduce("left", concat)
+			right := b.Stream(more).GroupByKey().Windowed(window.Tumbling(millis(10)).Grace(millis(5))).Reduce("right", concat)
+			j := left.OuterJoin(right, either)
+			if stored {
+				j = j.Stored("j")
+			}
+			j.To(topology.NewTopic("joined", window.KeySerde(serde.String(), spec), serde.String()))
+			j.GroupBy(func(_ window.Key[string], v string) (string, string) { return v, v }).Count("n", few).MapValues(func(n int64) string { return fmt.Sprint(n) }).To(tally)
+		}
+	}
+	b := topology.New()
+	declare(false)(b)
+	if _, err := b.Build(); err == nil || !strings.Contains(err.Error(), "call Stored with a name on the join") {
+		t.Errorf("got %v", err)
+	}
+	d := topologytest.New(t, build(t, declare(true)), epoch)
+	w := &windowWorld{Driver: d, t: t, in: d.Input(words), at: map[string]int{}}
+	other := &windowWorld{Driver: d, t: t, in: d.Input(more), at: map[string]int{}}
+	w.send("k=a@3")
+	other.send("k=x@5", "m=z@25") // the right side forgets k
+	w.send("k=b@2")
+	w.wants("joined", false, 10, "k[0,10]=a|-@3 k[0,10]=a|x@5 m[20,30]=-|z@25 k[0,10]=ab|-@3")
+	other.send("m=y@95", "m=y@96") // and now the join does
+	w.send("k=c@2")
+	w.wants("joined", false, 10, "m[90,100]=-|y@95 m[90,100]=-|yy@96")
+	if drops := d.Drops(); len(drops) != 1 || drops[0].Reason != processor.Expired {
+		t.Errorf("dropped %+v", drops)
+	}
+	if diff := cmp.Diff(map[string]string{"ab|-": "1", "-|z": "1", "-|yy": "1"}, positive(last(d, "tally"))); diff != "" {
+		t.Errorf("counted: want (-), got (+):\n%s", diff)
 	}
 }

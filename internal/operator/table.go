@@ -71,27 +71,28 @@ func Table[K comparable, V any](t *engine.Task, n *engine.Node, rows state.Table
 		c := Change[V]{New: v, HasNew: !null && (isNull == nil || !isNull(v))}
 		if rows != nil {
 			t.At(n)
-			c.Old, c.HasOld = update(k, c.New, c.HasNew, r.Time)
+			c.Old, c.HasOld, _ = update(k, c.New, c.HasNew, r.Time)
 		}
 		next(r, k, c)
 	}
 }
 
-// updating returns a function that puts or deletes a row and returns the one before.
-func updating[K comparable, V any](rows state.Table[K, V]) func(k K, v V, has bool, at int64) (old V, had bool) {
+// updating returns a function that puts or deletes a row and returns the one before. done is false if the row's window has expired: nothing is stored then.
+func updating[K comparable, V any](rows state.Table[K, V]) func(k K, v V, has bool, at int64) (old V, had, done bool) {
 	var (
-		new, old V
-		has, had bool
-		at       int64
+		new, old       V
+		has, had, done bool
+		at             int64
 	)
 	step := func(was V, _ int64, ok bool) (V, int64, bool) {
-		old, had = was, ok
+		old, had, done = was, ok, true
 		return new, at, has
 	}
-	return func(k K, v V, keep bool, time int64) (V, bool) {
-		new, has, at = v, keep, time
+	return func(k K, v V, keep bool, time int64) (V, bool, bool) {
+		var none V
+		new, has, at, old, had, done = v, keep, time, none, false, false
 		rows.Modify(k, step)
-		return old, had
+		return old, had, done
 	}
 }
 
@@ -103,7 +104,7 @@ type TableOf[K comparable, V any] struct {
 
 // mapped is an operator that makes each row of a table from a row of another with the same key; f says whether there is one.
 func mapped[K comparable, V, V2 any](f func(r *engine.Rec, k K, v V) (v2 V2, ok, done bool), t *engine.Task, n *engine.Node, to TableOf[K, V2], skipAbsent bool, next engine.Receive[K, Change[V2]]) engine.Receive[K, Change[V]] {
-	update := updating(to.Rows)
+	update, expired := updating(to.Rows), t.Counter(n, string(processor.Expired))
 	return func(r *engine.Rec, k K, c Change[V]) {
 		// As in Kafka Streams, a store without versions takes the last update for the newest.
 		out := Change[V2]{Past: c.Past && to.Rows == nil}
@@ -121,7 +122,10 @@ func mapped[K comparable, V, V2 any](f func(r *engine.Rec, k K, v V) (v2 V2, ok,
 		switch {
 		case to.Rows != nil:
 			t.At(n)
-			out.Old, out.HasOld = update(k, out.New, out.HasNew, r.Time)
+			if out.Old, out.HasOld, done = update(k, out.New, out.HasNew, r.Time); !done {
+				t.Drop(expired, r)
+				return
+			}
 		case to.Old && c.HasOld:
 			if out.Old, out.HasOld, done = f(r, k, c.Old); !done {
 				return

@@ -105,15 +105,20 @@ func joined[K comparable, V, V2, R any](t *engine.Task, n *engine.Node, f func(S
 	})
 }
 
-// Keep stores the rows that pass; the old value is then the one that was stored. Without a store it only passes them on.
+// Keep stores the rows that pass; the old value is then the one that was stored. An update of a window that has expired in the store is dropped. Without a store Keep only
+// passes them on.
 func Keep[K comparable, V any](t *engine.Task, n *engine.Node, to TableOf[K, V], next engine.Receive[K, Change[V]]) engine.Receive[K, Change[V]] {
 	if to.Rows == nil {
 		return next
 	}
-	update := updating(to.Rows)
+	update, expired := updating(to.Rows), t.Counter(n, string(processor.Expired))
 	return func(r *engine.Rec, k K, c Change[V]) {
 		t.At(n)
-		c.Old, c.HasOld = update(k, c.New, c.HasNew, r.Time)
+		var done bool
+		if c.Old, c.HasOld, done = update(k, c.New, c.HasNew, r.Time); !done {
+			t.Drop(expired, r)
+			return
+		}
 		next(r, k, c)
 	}
 }
