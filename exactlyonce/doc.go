@@ -34,7 +34,8 @@
 //  8. The participant hears that it is committed: what was dirty is committed now.
 //
 // If nothing was produced, the offsets go alone in a plain OffsetCommit, since the client would send no EndTxn for them.
-// At-least-once is the same cycle without the transaction: flush, then OffsetCommit.
+// At-least-once is the same cycle without the transaction: flush, then OffsetCommit. There the outputs are acknowledged before anything is staged, so that a crash never leaves a
+// change whose output is lost.
 //
 // # When it goes wrong
 //

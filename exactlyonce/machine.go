@@ -73,7 +73,7 @@ const (
 	evDone                      // the action is done
 	evFailed                    // the action failed: req and err
 	evOwner                     // the guard: these tasks are this member's own; identity
-	evStranger                  // the guard: they are not; also while flushing without a transaction
+	evStranger                  // the guard: they are not; also while staging and flushing without a transaction
 	evTimeout                   // no new generation came in time
 	evDenied                    // compared: the stable offsets are not the ones sent
 	evResume                    // the group has assigned again
@@ -268,6 +268,9 @@ func (m *machine) next(ev event) action {
 		m.state = staging
 		return action{kind: actStage}
 	case staging:
+		if ev.kind == evStranger {
+			return m.undo(Refused, ErrRefused)
+		}
 		if m.broken != nil {
 			return m.undoBroken()
 		}

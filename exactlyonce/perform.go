@@ -124,6 +124,13 @@ func (d *Driver) begin(ctx context.Context) error {
 }
 
 func (d *Driver) stage(ctx context.Context) event {
+	if d.cfg.Guarantee == AtLeastOnce && d.produced > 0 {
+		// Without a transaction a crash may leave some of the records only. If changes came through without the outputs that go with them, such as the
+		// result that a suppression has just let go, these would not come again.
+		if ev := d.flush(ctx); ev.kind != evDone {
+			return ev
+		}
+	}
 	err := d.sends.err()
 	if err != nil {
 		return d.result(ctx, ReqProduce, err)
