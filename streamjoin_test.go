@@ -38,11 +38,24 @@ func TestOuterJoinOverRestarts(t *testing.T) {
 			w.produce(topic, []byte(key), []byte(value), base+1000*second)
 		}
 		c := w.config("app")
-		run := func(send func()) {
+		// run starts the application, sends, and wants so many records that wait.
+		run := func(send func(), waits int64) {
 			t.Helper()
 			r := w.start(job(), c).ready()
 			send()
 			w.settled("app", "left", "right")
+			w.wait(time.Second)
+			var entries, size int64
+			for _, task := range r.app.Health().Tasks {
+				for _, s := range task.Stores {
+					if s.Name == "both-outer-shared-join-store" {
+						entries, size = entries+s.Entries, size+s.Bytes
+					}
+				}
+			}
+			if entries != waits || size < 20*waits {
+				t.Errorf("Health has %d records without a partner, %d bytes, want %d", entries, size, waits)
+			}
 			if err := r.stop(); err != nil {
 				t.Fatal(err)
 			}
@@ -53,8 +66,8 @@ func TestOuterJoinOverRestarts(t *testing.T) {
 			at("right", 2, "b", "b1")
 			at("right", 3, "a", "a3")
 			at("left", 4, "c", "c1")
-		})
-		run(func() { at("right", 11, "a", "a4") })
+		}, 2)
+		run(func() { at("right", 11, "a", "a4") }, 2)
 		c.StateDir = t.TempDir()
 		var misses atomic.Int64
 		run(func() {
@@ -62,7 +75,7 @@ func TestOuterJoinOverRestarts(t *testing.T) {
 			for _, key := range []string{"a", "b", "c"} { // all partitions
 				at("left", 40, key, "late")
 			}
-		})
+		}, 3)
 		c.Hooks = &Hooks{OnMiss: func(d Drop) {
 			if d.Reason == processor.Closed {
 				misses.Add(1)

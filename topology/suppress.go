@@ -84,6 +84,8 @@ func UntilWindowCloses() WindowUntil { return until{closes: true} }
 
 // Throttle sends on at most one update per row in each d of event time, the last one: a row waits from its first update on until the largest time of all updates is d past it.
 // What waits is kept under name: one value per row, early if MaxRecords or MaxBytes says so. What is sent on has the time and headers of its own record.
+//
+// All that waits is in memory, some 200 bytes a row beside what MaxBytes counts: kolk.Config.Memory counts it but cannot hold it back, MaxRecords and MaxBytes can.
 func (t Table[K, V]) Throttle[D duration](name string, d D, opts ...BufferOption) Table[K, V] {
 	if t.t == nil {
 		return t
@@ -93,7 +95,7 @@ func (t Table[K, V]) Throttle[D duration](name string, d D, opts ...BufferOption
 
 // Suppress is Kafka Streams' operator of that name, with its results and the bytes of its changelog, for applications that move with a buffer in flight; Throttle is the
 // simpler choice for new ones. Neither can be had of a VersionedTable, nor of what is made of it row by row without a store of its own: that is a fault. One update per row waits, the last, until the first is as old as until says; deletes wait too. Time is the largest time of the updates that
-// came here. A buffer that MaxRecords or MaxBytes finds full sends its oldest rows early, or with StopWhenFull ends the application. The store is `<name>-store`.
+// came here. A buffer that MaxRecords or MaxBytes finds full sends its oldest rows early, or with StopWhenFull ends the application. The store is `<name>-store`; all of it is in memory, as with Throttle.
 func (t Table[K, V]) Suppress[U Until](name string, u U, opts ...SuppressOption) Table[K, V] {
 	if t.t == nil {
 		return t

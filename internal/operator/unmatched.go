@@ -28,6 +28,9 @@ type Unmatched struct {
 	sides [2][]*loneRow
 	spare []*loneRow
 	bump  []byte // memory for names and values; what was cut off is never changed
+	held  int64  // bytes of such memory
+	used  int64  // of them, those of rows
+	most  int    // rows there were since compact
 
 	touched []*loneRow // by the open transaction
 	fresh   []*loneRow // changed since the last Flush, in order
@@ -63,8 +66,6 @@ func (r *loneRow) side() int { return int(r.name[8]) }
 func (r *loneRow) key() string { return r.name[9:] }
 
 func (r *loneRow) size() int64 { return int64(len(r.name) + len(r.value)) }
-
-const loneRowSize = 160
 
 func openUnmatched(d *state.Decl, env state.Env) *Unmatched {
 	return &Unmatched{name: d.Name, env: env, rows: make(map[string]*loneRow)}
@@ -152,26 +153,8 @@ func loneValues(list []byte) func(func([]byte, error) bool) {
 	}
 }
 
-// keep copies bytes into memory of the store's own.
-func (s *Unmatched) keep(b []byte) []byte {
-	out := s.room(len(b))
-	return append(out, b...)
-}
-
-// room is memory for n bytes.
-func (s *Unmatched) room(n int) []byte {
-	const block = 16 << 10
-	if cap(s.bump)-len(s.bump) < n {
-		s.bump = make([]byte, 0, max(n, block))
-	}
-	start := len(s.bump)
-	s.bump = s.bump[:start+n]
-	return s.bump[start : start : start+n]
-}
-
 // begin makes a row without a value.
 func (s *Unmatched) begin(name []byte) *loneRow {
-	own := s.keep(name)
 	var r *loneRow
 	if k := len(s.spare); k > 0 {
 		r = s.spare[k-1]
@@ -179,13 +162,15 @@ func (s *Unmatched) begin(name []byte) *loneRow {
 	} else {
 		r = new(loneRow)
 	}
-	*r = loneRow{name: unsafe.String(unsafe.SliceData(own), len(own)), at: int64(binary.BigEndian.Uint64(own)), pos: -1}
+	*r = loneRow{name: s.keepName(name), at: int64(binary.BigEndian.Uint64(name)), pos: -1}
 	s.rows[r.name] = r
+	s.used += int64(len(r.name))
 	return r
 }
 
 // set changes the value of a row; nil takes it away.
 func (s *Unmatched) set(r *loneRow, value []byte) {
+	s.used += int64(len(value) - len(r.value))
 	if r.value != nil {
 		s.bytes -= r.size()
 		s.live--
@@ -366,6 +351,7 @@ func (s *Unmatched) Committed() {
 		s.forget(r)
 	}
 	s.touched, s.dirty = s.touched[:0], 0
+	s.compact()
 	s.account()
 }
 
@@ -381,6 +367,7 @@ func (s *Unmatched) pend(r *loneRow) {
 func (s *Unmatched) forget(r *loneRow) {
 	if r.value == nil && !r.touched && !r.pending && !r.frozen {
 		delete(s.rows, r.name)
+		s.used -= int64(len(r.name))
 		*r = loneRow{}
 		s.spare = append(s.spare, r)
 	}
@@ -449,6 +436,7 @@ func (s *Unmatched) Applied() {
 	}
 	clear(s.frozen)
 	s.frozen = s.frozen[:0]
+	s.compact()
 	s.account()
 }
 
@@ -496,14 +484,6 @@ func (s *Unmatched) Stats() state.Stats {
 		return state.Stats{Entries: rows, Bytes: size}
 	}
 	return state.Stats{Entries: s.live, Bytes: s.bytes, Dirty: s.dirty, Pending: s.waits, Memory: s.memory()}
-}
-
-func (s *Unmatched) memory() int64 { return 2*s.bytes + loneRowSize*int64(len(s.rows)) }
-
-func (s *Unmatched) account() {
-	now := s.memory()
-	s.env.Budget.Add(now - s.published)
-	s.published = now
 }
 
 // Close is part of state.Live.
