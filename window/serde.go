@@ -49,7 +49,9 @@ func (s timeKeys[K]) Decode(src []byte) (k Key[K], err error) {
 	if k.Key, err = decodeKey(s.key, src[:n]); err != nil {
 		return k, err
 	}
-	k.start = int64(binary.BigEndian.Uint64(src[n:]))
+	if k.start = int64(binary.BigEndian.Uint64(src[n:])); k.start < 0 {
+		return k, fmt.Errorf("window: a windowed key that starts at %d ms, before 1970: it was written with another serde", k.start)
+	}
 	k.end = s.Windows.End(k.start)
 	return k, nil
 }

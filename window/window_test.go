@@ -71,6 +71,11 @@ func TestSerdeErrors(t *testing.T) {
 			}
 		}
 	}
+	for _, spec := range []window.Spec{spec, window.Daily(time.UTC)} { // no calendar goes back so far
+		if k, err := window.KeySerde(serde.String(), spec).Decode([]byte("key\xff\xff\xff\xff\xff\xff\xff\xff")); err == nil {
+			t.Errorf("%s reads %s", spec, k)
+		}
+	}
 	broken := errors.New("broken")
 	bad := serde.Func(func(dst []byte, _ string) ([]byte, error) { return dst, broken }, func([]byte) (string, error) { return "", broken })
 	for _, s := range []serde.Serde[window.Key[string]]{window.KeySerde(bad, spec), window.SessionKeySerde(bad)} {
