@@ -90,7 +90,7 @@ const (
 	Closed    Reason = "closed"     // a join of streams found no partner, and the time in which one could come is over
 	Unmatched Reason = "unmatched"  // no branch of a Split took it
 	Duplicate Reason = "duplicate"  // a Deduplicate has let a record with the same id through
-	Overflow  Reason = "overflow"   // the oldest partial match of a key's Sequence gave way to a new one; see topology.MaxPartial
+	Overflow  Reason = "overflow"   // the oldest partial match of a key's Sequence gave way to a new one; see topology.Pattern.MaxPartial
 	Cut       Reason = "cut"        // it was not dropped: it began a session of its own, as that before has the greatest length that MaxLength allows
 	Skipped   Reason = "skipped"    // it failed, and the policy is Skip or DeadLetter
 )

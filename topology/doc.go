@@ -7,7 +7,7 @@
 //
 //   - Whatever owns state or an internal topic takes its name first. Names are part of your data: they name stores, changelogs and
 //     repartition topics, and nothing else in the graph changes them.
-//   - State has a bound: a store.Bound.
+//   - State has a bound: a window, or a store.Bound where there is none.
 //   - Functions get key and value. Methods ending in Values keep the key, and their functions get the value alone; those with Record in their name get the record.
 //
 // Functions must be pure: they run again when records are processed again, and on many partitions at once. A function that panics
@@ -38,6 +38,32 @@
 // Strings, integers, bools, and arrays and structs of those are compared by value. Structs and arrays that hold anything else comparable, such as a time.Time, are compared by
 // their encoded bytes, which costs an encoding per access. As keys themselves pointers, interfaces, channels, floats and complex numbers are refused by Build, with what to use
 // instead: the value for a pointer (a null key needs none, see above), a struct or string for an interface, an integer of the wanted precision for a float.
+//
+// # Time
+//
+// All operators go by event time: the record's timestamp, or what Topic.TimedBy takes from it. Stream time is the largest event time so far. Each operator that closes,
+// expires or refuses something goes by the stream time of its own: of the records, of all keys, that have reached it in its partition. It is committed with the offsets, so a restart or
+// a move to another instance changes nothing, and the same records in the same order give the same results a year later.
+//
+// The other side of this: while a partition gets no records, its stream time stands still, and the last windows, partial matches and unmatched records wait. In a test send a later record to the
+// same partition; in an application kolk.Config.CloseIdle lets time go on where nothing comes.
+//
+// # Windows and what comes of them
+//
+// GroupByKey or GroupBy, then Windowed (package window has the kinds) or Sessions, then Count, Reduce or Aggregate make a WindowTable: a row per key and window, kept for as
+// long as late records may change it. No other bound is needed. How it becomes a stream is chosen where it is read, and each reader chooses for itself:
+//
+//	rows := b.Stream(orders).GroupByKey().Windowed(window.Tumbling(5 * time.Minute).Grace(time.Minute)).Count("counts")
+//
+//	rows.Final().To(bills)                          // one result per window, when it is closed, and none after it
+//	rows.To(dashboard)                              // every update; there is no cache that leaves some out
+//	rows.OnCommit().To(dashboard)                   // the last update of each window in each commit
+//	rows.Throttle("slow", time.Minute).To(alerts)   // at most one update per window in a minute of event time
+//
+// Final needs no buffer, as the results are in the store already. Suppress gives the same results out of one: it is there for applications that come from Kafka Streams with a buffer in flight, and
+// for joined tables of windows, which have no Final.
+//
+// Two further operators remember records for a time: Deduplicate drops those that were sent twice, and Sequence finds records that follow each other, or one that does not come.
 //
 // # Reading the signatures
 //

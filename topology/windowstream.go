@@ -8,7 +8,7 @@ import (
 )
 
 // Final is one result per key and window, sent when the window is closed: when stream time passes its end plus grace. It needs no buffer. Each result is sent once,
-// whatever is restarted or moved in between. Stream time is that of the aggregation, and moves with its records only: while none come, the last windows stay open. kolk.Config.CloseIdle closes them on the wall clock.
+// whatever is restarted or moved in between, and nothing changes the window after it: what comes for it then is late. Stream time is that of the aggregation, and moves with its records only: while none come, the last windows stay open. kolk.Config.CloseIdle closes them on the wall clock.
 //
 // A result has the time of its window's last record (of a session, its end) and the headers of the record that closed it. Results of one moment come in order of the windows'
 // starts (of sessions, their ends), then of the encoded keys. Unlike in Kafka Streams none is lost, however far stream time jumps.

@@ -14,8 +14,18 @@
 //
 // # Late records
 //
-// Whether a record is late is decided by stream time alone, the largest time that a task has seen: a window is closed when stream time has
-// reached its end plus the grace. What is late for one window may be in time for another. Late records are dropped and counted.
+// Whether a record is late is decided by stream time alone: the largest event time of the records, of all keys, that have reached the operator itself in its partition. So two
+// aggregations of one stream may differ, one behind a filter being behind, and no clock on the wall takes part. It is committed with the offsets: what was closed before a restart or a move is
+// closed after.
+//
+//	tumbling, hopping, calendar   closed when stream time has reached the end and the grace
+//	sliding                       closed when it is past them
+//	sessions                      closed when it is past the end, the gap and the grace
+//
+// What is late for one window may be in time for another. Late records are dropped, counted under "late", and on request sent to a topic (topology.OnDrop). The grace is zero unless set, so
+// that a record which is a millisecond too late for its window is dropped.
+//
+// A window that is closed changes no more. It can still be read until stream time has passed its start (of a session, its end) by the retention.
 //
 // # Calendar windows
 //

@@ -21,6 +21,18 @@
 // Sending a record processes it and all that follows from it, through repartition topics too, and commits, before Send returns. A topic that
 // the topology both writes and reads is followed as well. With [ManualCommit] a test commits itself, and can lose what it has not committed.
 //
+// # Time
+//
+// There are two clocks. Event time is that of the records: [Input.Send] makes each a millisecond younger than the one before, from the driver's start on, and [Input.SendAt] gives it a time,
+// mostly one of [Driver.At]. Windows close, rows expire and records are late by it alone, in each partition apart: to see the last window of a key close, send a later
+// record with the same key.
+//
+//	in.SendAt(d.At(0), "bonn", order)
+//	in.SendAt(d.At(5*time.Minute), "bonn", order) // closes the window before
+//	out.Next(window.Of("bonn", d.At(0), d.At(5*time.Minute)), 1)
+//
+// The clock on the wall stands still but for [Driver.Advance], which fires the timers of processors that go by it. It moves no window, unless the driver was made with [CloseIdle].
+//
 // # What is real and what is not
 //
 // There is one task for each sub-topology and partition, as in an application, with the same queues, clocks, timers, stores and commits; records get
