@@ -65,7 +65,7 @@ func reducing[K comparable, V any](f func(sum, v V) V) operator.Fold[K, V, V] {
 
 // Sessions is a grouped stream in sessions. A record becomes one session with all that end or begin at most a gap away from it. It is dropped, counted under "late", if the
 // session that it makes or joins is closed; no record changes a closed session. Records with a null key are dropped and counted. Where MaxLength keeps sessions apart that a
-// record would join, it goes to the one that it lies in, or else to the earliest that does not become too long by it, or else begins a new one.
+// record would join, it goes to the open one that it lies in, or else to the earliest that does not become too long by it, or else begins a new one.
 type Sessions[K comparable, V any] struct {
 	g     *grouped[K, V]
 	spans *spans

@@ -323,7 +323,7 @@ func settled(value, prior []byte, known bool) (_ []byte, _ waiting, old bool, er
 		return value, w, false, err
 	}
 	w.priorUnknown = false
-	if w.prior = w.old; known && prior != nil {
+	if w.prior = w.old; known {
 		w.prior = prior
 	}
 	return w.encode(nil), w, true, nil

@@ -166,33 +166,35 @@ func TestWaitingLayers(t *testing.T) {
 	}
 }
 
-// A row of an old version takes the prior value of the row before it, by either way of restoring.
+// A row of an old version takes the prior value of the row before it, by either way of restoring: also if there was none, as what waits was not seen further down.
 func TestWaitingPrior(t *testing.T) {
-	first := (&waiting{priorUnknown: true, old: []byte("p"), new: []byte("1"), since: 3}).encode(nil)
-	second := (&waiting{priorUnknown: true, old: []byte("1"), new: []byte("2"), since: 3}).encode(nil)
-	b := openBox(memstore.NewDisk())
-	for _, value := range [][]byte{first, second} {
-		if err := b.Restore([]byte("k"), value, 0); err != nil {
+	for _, prior := range [][]byte{[]byte("p"), nil} {
+		first := (&waiting{priorUnknown: true, old: prior, new: []byte("1"), since: 3}).encode(nil)
+		second := (&waiting{priorUnknown: true, old: []byte("1"), new: []byte("2"), since: 3}).encode(nil)
+		b := openBox(memstore.NewDisk())
+		for _, value := range [][]byte{first, second} {
+			if err := b.Restore([]byte("k"), value, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if w, ok := b.find([]byte("k")); !ok || string(w.prior) != string(prior) || (w.prior == nil) != (prior == nil) || string(w.new) != "2" {
+			t.Errorf("restored %+v, prior %q", w, prior)
+		}
+		loaded := openBox(memstore.NewDisk())
+		to, err := loaded.back.Load()
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	if w, ok := b.find([]byte("k")); !ok || string(w.prior) != "p" || string(w.new) != "2" {
-		t.Errorf("restored %+v", w)
-	}
-	loaded := openBox(memstore.NewDisk())
-	to, err := loaded.back.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, value := range [][]byte{first, second} {
-		if err := loaded.Load(to, []byte("k"), value, 0); err != nil {
+		for _, value := range [][]byte{first, second} {
+			if err := loaded.Load(to, []byte("k"), value, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := to.Finish([]byte("x")); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := to.Finish([]byte("x")); err != nil {
-		t.Fatal(err)
-	}
-	if w, ok := loaded.find([]byte("k")); !ok || string(w.prior) != "p" || string(w.new) != "2" {
-		t.Errorf("loaded %+v", w)
+		if w, ok := loaded.find([]byte("k")); !ok || string(w.prior) != string(prior) || (w.prior == nil) != (prior == nil) || string(w.new) != "2" {
+			t.Errorf("loaded %+v, prior %q", w, prior)
+		}
 	}
 }
