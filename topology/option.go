@@ -168,7 +168,7 @@ func (dropOption) source()  {}
 func (dropOption) lookup()  {}
 func (dropOption) foreign() {}
 
-// OnDrop says what becomes of records this operator would drop for one of the reasons: OnDrop(DeadLetter("late-orders"), processor.Ahead). They are counted in any case.
+// OnDrop says what becomes of records this operator would drop for one of the reasons: OnDrop(DeadLetter("late-orders"), processor.Late). They are counted in any case.
 // Without reasons it holds for those that lose data nobody meant to lose: late, expired, ahead, null_key, null_value, no_time. To be told of all drops of an application, see
 // kolk.Hooks.
 func OnDrop(p Policy, reasons ...processor.Reason) interface {

@@ -72,7 +72,7 @@ func (s SessionSpec) Grace(d time.Duration) SessionSpec {
 	return SessionSpec{span.OfSessions(s).WithGrace(d).Hook()}
 }
 
-// MaxLength starts a new session rather than let one grow longer than d. Without it a busy key's session never ends.
+// MaxLength starts a new session rather than let one grow longer than d. Without it a busy key's session never ends. Each cut is counted, under "cut": see kolk.Misses.
 func (s SessionSpec) MaxLength(d time.Duration) SessionSpec {
 	return SessionSpec{span.OfSessions(s).WithLimit(d).Hook()}
 }
