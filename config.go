@@ -33,7 +33,8 @@ type Config struct {
 	CheckpointEvery time.Duration
 	// Workers is how many goroutines own tasks, each with a producer. Zero means GOMAXPROCS.
 	Workers int
-	// Memory is the budget in bytes for caches, memtables and staged writes of all stores together. Zero means a quarter of GOMEMLIMIT, or 512 MiB.
+	// Memory is by how many bytes the stores together may make the process grow: caches, memtables and staged writes, and what Go's collector adds to
+	// them as long as GOGC is 100. Zero means half of GOMEMLIMIT, or 512 MiB.
 	Memory int64
 	// InstanceID makes this a static member of the group (Kafka's group.instance.id): a restart within SessionTimeout moves no task. It must differ between
 	// instances and stay with each; a second process with the same id stops the first. Empty means a dynamic member.
@@ -132,7 +133,7 @@ func (c *Config) fill() {
 	if c.Memory == 0 {
 		c.Memory = 512 << 20
 		if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
-			c.Memory = limit / 4
+			c.Memory = limit / 2
 		}
 	}
 	if c.MinFreeDisk == 0 {

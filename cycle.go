@@ -204,18 +204,21 @@ func cutTask(id string) (sub int, partition int32, err error) {
 	return sub, partition, err
 }
 
-// checkpoints begins those that are due: by time, or because the committed bytes have passed their share of the memory.
+// checkpoints begins those that are due: by time, because the committed bytes have passed their share of the memory, or because the stores hold too much of
+// what only a checkpoint lets them forget.
 func (w *worker) checkpoints() {
 	for _, t := range w.tasks {
-		_, pending := t.Staged()
-		if pending > 4*w.in.pendingLimit {
+		_, pending, held := t.Staged()
+		over := w.in.budget.Over()
+		crowded := over > 0 && held > w.in.heldLimit
+		if pending > 4*w.in.pendingLimit || crowded && over > w.in.budget.Limit()/8 {
 			// The disk is slower than the commits: memory must not pay for it.
 			if err := t.settle(true); err != nil {
 				w.in.fail(fmt.Errorf("task %s: %w", t.id(), diskError(err)))
 				return
 			}
 		}
-		if pending > w.in.pendingLimit || time.Since(t.froze) >= w.in.c.CheckpointEvery {
+		if pending > w.in.pendingLimit || crowded || time.Since(t.froze) >= w.in.c.CheckpointEvery {
 			if err := t.checkpoint(); err != nil {
 				w.in.fail(fmt.Errorf("task %s: %w", t.id(), diskError(err)))
 				return

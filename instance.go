@@ -46,7 +46,7 @@ type instance struct {
 	globals  *globals // nil if there are none
 
 	// What one worker may stage for a commit, and one task may keep committed in memory, in bytes.
-	stagingLimit, pendingLimit int64
+	stagingLimit, pendingLimit, heldLimit int64
 
 	onDecode, onProcess, onProduce engine.Policy
 
@@ -186,10 +186,10 @@ func (in *instance) patiently(ctx context.Context, what string, f func() error) 
 	}
 }
 
-// share divides the memory budget: half for the entries that stores keep in memory, an eighth for what waits for a commit, the same for what
-// waits for a checkpoint, the rest for the memtables of the backends.
+// share divides the memory budget. A quarter is for what stores keep in memory, as Go's collector lets a heap grow to twice what is in use; of that a quarter
+// for what waits for a checkpoint. Another quarter is for the memtables of the backends, for which the same holds.
 func (in *instance) share() {
-	in.budget = state.NewBudget(in.c.Memory / 2)
+	in.budget = state.NewBudget(in.c.Memory / 4)
 	in.stagingLimit = max(1<<20, in.c.Memory/8/int64(in.c.Workers))
 	var tasks int64
 	for _, s := range in.graph.Subs {
@@ -198,6 +198,7 @@ func (in *instance) share() {
 		}
 	}
 	in.pendingLimit = max(1<<20, in.c.Memory/8/max(1, tasks))
+	in.heldLimit = in.budget.Limit() / 4 / max(1, tasks)
 }
 
 func (in *instance) openWorkers() error {

@@ -239,7 +239,7 @@ func (o *opener) openDisk() error {
 	dir := in.dir.taskDir(t.sub.Owner, t.key.Partition)
 	log := in.log.With("task", t.id(), "dir", dir)
 	open := func() (*badgerstore.Store, error) {
-		return badgerstore.Open(dir, badgerstore.Config{Memory: in.memtables(), MinFree: in.c.MinFreeDisk, Logger: log})
+		return badgerstore.Open(dir, badgerstore.Config{Memory: in.memtables(t.sub), MinFree: in.c.MinFreeDisk, Logger: log})
 	}
 	s, err := open()
 	if errors.Is(err, badgerstore.ErrCorrupt) {
@@ -311,8 +311,11 @@ func (o *opener) stale() string {
 	return ""
 }
 
-// memtables is a task's share of the memory that backends write into.
-func (in *instance) memtables() int64 {
+// memtables is a task's share of the memory that backends write into. If all that it has is in segments, which come with their own, the least will do.
+func (in *instance) memtables(sub *engine.Sub) int64 {
+	if !slices.ContainsFunc(sub.Stores, func(d *state.Decl) bool { return !d.InMemory && !d.Segmented }) {
+		return 1
+	}
 	return in.c.Memory / 4 / int64(max(1, in.stateful()))
 }
 
@@ -579,7 +582,7 @@ func (o *opener) read(slot int, loader state.Loader) error {
 			t.next[slot] = recs[len(recs)-1].Offset + 1
 		}
 		if loader == nil {
-			if _, pending := t.Staged(); pending > in.pendingLimit {
+			if _, pending, _ := t.Staged(); pending > in.pendingLimit {
 				return t.checkpointNow()
 			}
 		}

@@ -252,7 +252,7 @@ func (w *worker) commitDue() bool {
 func (w *worker) full() bool {
 	var dirty int64
 	for _, t := range w.tasks {
-		d, _ := t.Staged()
+		d, _, _ := t.Staged()
 		dirty += d
 	}
 	return dirty > w.in.stagingLimit

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/kolkstreams/kolk/internal/state"
 )
@@ -57,13 +58,16 @@ func (m *memory) freeze(add func(state.Row)) {
 		if l.del && r.Known && r.Was < 0 {
 			continue // never was in the backend
 		}
-		r.Key = m.frozen.arena.copy(e.name)
+		r.Key = bytesOf(e.name)
 		if !l.del {
 			r.Value = l.blob
 		}
 		add(r)
 	}
 }
+
+// bytesOf is the bytes of a name, without a copy: nobody may change them.
+func bytesOf(name string) []byte { return unsafe.Slice(unsafe.StringData(name), len(name)) }
 
 func (m *memory) sortLayer() {
 	list := m.layer.list

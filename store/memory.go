@@ -104,8 +104,8 @@ const timeSize = 8
 func (m *memory) init(name string, env state.Env, index keyIndex, c cells, ttl, keySize, cellSize int64) {
 	m.name, m.env, m.index, m.cells, m.ttl = name, env, index, c, ttl
 	m.stored = unsegmented{env.Backend, env.Slot}
-	// A map holds the key and a number at a load of about two thirds.
-	m.entrySz = int64(unsafe.Sizeof(entry{})) + cellSize + (keySize+4)*3/2 + keySize
+	// A map holds the key, a number and a byte, and is up to half empty.
+	m.entrySz = int64(unsafe.Sizeof(entry{})) + cellSize + 2*(keySize+5) + keySize
 	m.ages.init(ttl)
 }
 
@@ -341,8 +341,19 @@ func (m *memory) memoryHeld() int64 {
 }
 
 func (m *memory) pendingBytes() int64 {
-	return m.layer.arena.held + m.frozen.arena.held + int64(len(m.layer.list)+len(m.frozen.list))*int64(unsafe.Sizeof(layered{}))
+	return m.layer.arena.held + m.frozen.arena.held + int64(len(m.layer.list)+len(m.frozen.list))*pendingSize
 }
+
+// heldBytes takes names of pending entries to be as long as others.
+func (m *memory) heldBytes() int64 {
+	if m.pendings == 0 {
+		return m.pendingBytes()
+	}
+	return m.pendingBytes() + int64(m.pendings)*(m.entrySz+m.names/int64(m.slab.used))
+}
+
+// pendingSize is what an entry's place in the committed or the frozen layer takes, and its place when that is sorted and written.
+const pendingSize = int64(unsafe.Sizeof(layered{}) + unsafe.Sizeof(sortKey{}) + unsafe.Sizeof(state.Row{})/2)
 
 // account tells the budget.
 func (m *memory) account() {
@@ -366,6 +377,7 @@ func (m *memory) Stats() state.Stats {
 		Bytes:   bytes - rows*timeSize + m.bytes,
 		Dirty:   m.dirtyBytes,
 		Pending: m.pendingBytes(),
+		Held:    m.heldBytes(),
 		Memory:  m.memoryHeld(),
 		Expired: m.expired + m.expiring,
 	}

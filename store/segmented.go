@@ -35,8 +35,9 @@ type segmented struct {
 // segment is what is known of a segment.
 type segment struct {
 	number int64
-	whole  bool // memory has all of its rows
-	losses int  // rows that left memory
+	whole  bool    // memory has all of its rows
+	left   *filter // of rows that left memory; nil if not all of them are known
+	losses int     // rows that left memory
 	ids    []uint32
 	live   int
 }
@@ -109,10 +110,33 @@ func (g *segmented) segment(at int64) *segment {
 		// Nothing of it is in memory: if the backend has nothing either, nothing is all there is.
 		_, stored := slices.BinarySearch(g.backend.Segments(g.m.env.Slot), n)
 		p = &segment{number: n, whole: !stored}
+		if p.whole {
+			p.left = &filter{budget: g.m.env.Budget}
+		}
 		g.parts[n] = p
 	}
 	g.recent = p
 	return p
+}
+
+// lacks says that the backend is known not to have the row of a name that memory has not.
+func (p *segment) lacks(name []byte) bool {
+	return p.whole || p.left != nil && !p.left.may(name)
+}
+
+// close gives the memory of filters back.
+func (g *segmented) close() {
+	for _, p := range g.parts {
+		p.unfilter()
+	}
+}
+
+// unfilter ends the filter.
+func (p *segment) unfilter() {
+	if p.left != nil {
+		p.left.close()
+		p.left = nil
+	}
 }
 
 func (p *segment) add(id uint32) {
@@ -120,11 +144,20 @@ func (p *segment) add(id uint32) {
 	p.live++
 }
 
-func (p *segment) lose(e *entry) {
+func (g *segmented) lose(p *segment, e *entry) {
 	p.live--
-	if e.was >= 0 {
-		p.whole = false
-		p.losses++
+	if e.was < 0 {
+		return
+	}
+	p.whole = false
+	p.losses++
+	p.leave(e.name)
+}
+
+// leave is told of a row that the backend has and memory has not.
+func (p *segment) leave(name string) {
+	if p.left != nil && !p.left.add(name) {
+		p.unfilter()
 	}
 }
 
@@ -147,7 +180,7 @@ func (g *segmented) in(id uint32, p *segment) bool {
 // get reads a row, unless it is known that there is none.
 func (g *segmented) get(name, dst []byte) ([]byte, bool, error) {
 	p := g.segment(placeOf(name, g.tail).at)
-	if p.whole {
+	if p.lacks(name) {
 		return dst, false, nil
 	}
 	return g.backend.GetSegment(g.of(p.number), name, dst)
@@ -185,6 +218,9 @@ func (g *segmented) freezeParts() (batches []state.Batch) {
 				i = len(g.rows)
 				index[n] = i
 				g.rows = append(g.rows, state.SegmentBatch{Segment: g.of(n)})
+				if i == 0 { // mostly the one of nearly all
+					g.rows[i].Rows = make([]state.Row, 0, len(m.frozen.list))
+				}
 			}
 			g.rows[i].Rows = append(g.rows[i].Rows, r)
 		})
@@ -233,6 +269,7 @@ func (g *segmented) purge(first int64) {
 			g.tidy(p)
 			continue
 		}
+		p.unfilter()
 		for _, id := range p.ids {
 			if g.in(id, p) && !g.m.slab.at(id).pending() {
 				g.m.free(id)
@@ -283,6 +320,9 @@ func (g *segmented) load(to state.Loader, name, value []byte, at int64) error {
 		}
 	}
 	m := g.m
+	p := g.segment(t)
+	p.whole = false
+	p.leave(string(name))
 	if value == nil {
 		return s.PutSegment(g.of(floor(t, g.length)), name, nil)
 	}

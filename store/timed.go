@@ -25,6 +25,7 @@ type timed[K comparable, V any] struct {
 	byName   map[string]uint32
 	keys     [][]placed[K] // of the entries in byValue
 	last     placed[K]     // what was last looked for in byValue
+	nowhere  bool          // it is neither in memory nor in the backend
 	tail     int           // bytes of a name after the key
 	byKey    *btree.BTreeG[treeItem]
 	byTime   *btree.BTreeG[treeItem]
@@ -129,7 +130,7 @@ func (s *timed[K, V]) seek(p placed[K]) (uint32, bool) {
 	if s.byValue != nil {
 		id, ok := s.byValue[p]
 		if !ok {
-			s.last = p
+			s.last, s.nowhere = p, false
 			s.encodeName(p)
 		}
 		return id, ok
@@ -140,9 +141,14 @@ func (s *timed[K, V]) seek(p placed[K]) (uint32, bool) {
 
 // entry finds an entry, in memory or in the backend.
 func (s *timed[K, V]) entry(p placed[K]) (uint32, *entry) {
-	id, ok := s.seek(p)
-	if !ok {
-		id = s.create(s.kb, true)
+	var id uint32
+	if s.nowhere && s.last == p {
+		id = s.enter(s.encodeName(p), nil, false, true) // it was just looked up, and is now to be written
+	} else {
+		var ok bool
+		if id, ok = s.seek(p); !ok {
+			id = s.create(s.kb, true)
+		}
 	}
 	e := s.slab.at(id)
 	if !e.has(touched) {
@@ -155,7 +161,7 @@ func (s *timed[K, V]) entry(p placed[K]) (uint32, *entry) {
 func (s *timed[K, V]) blind(p placed[K]) uint32 {
 	id, ok := s.seek(p)
 	if !ok {
-		id = s.create(s.kb, s.segment(p.at).whole)
+		id = s.create(s.kb, s.segment(p.at).lacks(s.kb))
 	}
 	return id
 }
@@ -173,7 +179,7 @@ func (s *timed[K, V]) locate(name []byte) (uint32, bool, error) {
 	if err != nil {
 		return 0, false, err
 	}
-	s.last = p
+	s.last, s.nowhere = p, false
 	id, ok := s.byValue[p]
 	return id, ok, nil
 }
@@ -194,13 +200,14 @@ func (s *timed[K, V]) add(id uint32, name string) {
 	if s.kind.share != nil {
 		p.key = s.kind.share(p.key, name[:len(name)-s.tail])
 	}
+	s.nowhere = false
 	s.byValue[p] = id
 	s.keys[id>>chunkBits][id&chunkMask] = p
 }
 
 func (s *timed[K, V]) forget(id uint32) {
 	e := s.slab.at(id)
-	s.segment(placeOf(e.name, s.tail).at).lose(e)
+	s.lose(s.segment(placeOf(e.name, s.tail).at), e)
 	if s.byKey != nil {
 		s.byKey.Delete(treeItem{name: e.name})
 	}
@@ -239,7 +246,8 @@ func (s *timed[K, V]) lookup(p placed[K]) (value V, at int64, ok bool) {
 	}
 	id, ok := s.seek(p)
 	if !ok {
-		if s.segment(p.at).whole {
+		if s.segment(p.at).lacks(s.kb) {
+			s.nowhere = s.byValue != nil
 			return value, 0, false // and nothing is gained from keeping that
 		}
 		id = s.create(s.kb, true)

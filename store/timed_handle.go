@@ -62,7 +62,7 @@ func (h SessionHandle[K, V]) keys(K)                    {}
 
 // declareTimed is what both have in common. Its caller is called by the user.
 func declareTimed[K comparable, V any](kind, name string, key serde.Serde[K], value serde.Serde[V], retention time.Duration, opts []Option) (*state.Decl, keyKind[K]) {
-	d := &state.Decl{Name: name, Kind: kind, Retention: retention.Milliseconds()}
+	d := &state.Decl{Name: name, Kind: kind, Retention: retention.Milliseconds(), Segmented: true}
 	if _, file, line, ok := runtime.Caller(2); ok {
 		d.Place = fmt.Sprintf("%s:%d", file, line)
 	}

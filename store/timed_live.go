@@ -39,6 +39,23 @@ func (s *timed[K, V]) Applied() {
 	s.segmented.applied(was - s.memory.rows)
 }
 
+// Stats are as of the last write.
+func (s *timed[K, V]) Stats() state.Stats {
+	st := s.memory.Stats()
+	for _, p := range s.parts {
+		if p.left != nil {
+			st.Memory += p.left.held
+		}
+	}
+	return st
+}
+
+// Close gives the store's memory back.
+func (s *timed[K, V]) Close() {
+	s.memory.Close()
+	s.segmented.close()
+}
+
 // Restore takes one committed changelog record, unless it has expired.
 func (s *timed[K, V]) Restore(name, value []byte, at int64) error {
 	s.check()

@@ -309,6 +309,8 @@ func (s *timed[K, V]) bring(n int64) {
 	}
 	if p.losses == losses {
 		p.whole = true
+		p.unfilter()
+		p.left = &filter{budget: s.env.Budget}
 	}
 }
 

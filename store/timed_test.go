@@ -102,6 +102,82 @@ func TestTimedChangelogBytes(t *testing.T) {
 	}
 }
 
+// Guards the speed of a deduplication that has outgrown memory: the backend is not asked for keys that never were in it, neither by what is looked up nor by what
+// is put, also after a restore.
+func TestUnknownKeysSpareTheBackend(t *testing.T) {
+	const n = 2000
+	key := func(i int) string { return fmt.Sprintf("id-%06d", i) }
+	seen := func(f *timedFixture, from, to int) (found int) {
+		t.Helper()
+		s := f.live.(state.Windows[string, string])
+		for i := from; i < to; i++ {
+			if _, _, ok := s.Lookup(key(i), 10); ok {
+				found++
+				continue
+			}
+			s.Modify(key(i), 10, func(_ string, _ int64, ok bool) (string, int64, bool) {
+				if ok {
+					t.Fatalf("%s is there, and was not", key(i))
+				}
+				return "v", 1, true
+			})
+		}
+		return found
+	}
+	crowded := func() *state.Budget {
+		b := state.NewBudget(1 << 20)
+		b.Add(1 << 20) // by other stores: what can be evicted is
+		return b
+	}
+	disk := memstore.NewDisk()
+	f := newTimed(timedCounts, disk, crowded())
+	var log [][2]string
+	for round := range 4 {
+		if found := seen(f, round*n, (round+1)*n); found != 0 {
+			t.Fatalf("%d keys are known that are new", found)
+		}
+		if err := f.live.Flush(func(name, value []byte, at int64) error {
+			log = append(log, [2]string{string(name), string(value)})
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		f.live.Committed()
+		f.checkpoint(t)
+	}
+	if held := f.live.Stats().Memory; held > 1<<20 {
+		t.Errorf("%d bytes in memory, nothing was evicted", held)
+	}
+	// Of the new keys in the last rounds some are taken for old ones by the filter, no more.
+	if f.backend.gets > 3*n/20 {
+		t.Errorf("the backend was asked %d times for %d new keys", f.backend.gets, 4*n)
+	}
+	if found := seen(f, 0, n); found != n {
+		t.Errorf("%d of %d keys that were evicted are found", found, n)
+	}
+	f.live.Close()
+
+	f = newTimed(timedCounts, memstore.NewDisk(), crowded())
+	loader, err := f.backend.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range log {
+		if err := f.live.Load(loader, []byte(r[0]), []byte(r[1]), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := loader.Finish(nil); err != nil {
+		t.Fatal(err)
+	}
+	if found := seen(f, 4*n, 5*n); found != 0 || f.backend.gets > n/20 {
+		t.Errorf("after a restore: %d found of %d new keys, the backend was asked %d times", found, n, f.backend.gets)
+	}
+	if found := seen(f, 0, 4*n); found != 4*n {
+		t.Errorf("after a restore %d of %d keys are found", found, 4*n)
+	}
+}
+
 // Looking for what is not there keeps nothing, where memory has all there is: a deduplication looks for each id in two windows, and puts it into one.
 func TestLookupOfNothingKeepsNothing(t *testing.T) {
 	f := newTimed(timedCounts, memstore.NewDisk(), nil)

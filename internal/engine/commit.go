@@ -160,11 +160,11 @@ func (t *Task) Rewind() (err error) {
 // Clocks are the nodes' own stream times, ms.
 func (t *Task) Clocks() map[string]int64 { return maps.Clone(t.times().clocks) }
 
-// Staged is how many bytes the stores hold that the next commit must stage out, and that the next checkpoint must apply.
-func (t *Task) Staged() (dirty, pending int64) {
+// Staged is how many bytes the stores hold that the next commit must stage out, that the next checkpoint must apply, and that it frees.
+func (t *Task) Staged() (dirty, pending, held int64) {
 	for _, s := range t.stores {
 		st := s.Stats()
-		dirty, pending = dirty+st.Dirty, pending+st.Pending
+		dirty, pending, held = dirty+st.Dirty, pending+st.Pending, held+st.Held
 	}
-	return dirty, pending
+	return dirty, pending, held
 }

@@ -42,9 +42,9 @@ func TestCommit(t *testing.T) {
 	if len(cut) != 1 || cut[0].Next != 3 || m.PartitionTime != 9 || m.Clocks["sums"] != 9 || m.Hashes["rows"] != 77 || m.TransactionalID != "tx" {
 		t.Errorf("cut %+v: %+v", cut, m)
 	}
-	dirty, _ := w.Staged()
+	dirty, _, _ := w.Staged()
 	equal(t, "staged", w.commit(), []string{"rows a=13@7", "rows b=2@7"})
-	after, pending := w.Staged()
+	after, pending, _ := w.Staged()
 	if dirty != 2 || after != 0 || pending != 2 || w.Moved() || w.WantsCommit() {
 		t.Errorf("dirty %d, then %d, pending %d", dirty, after, pending)
 	}

@@ -279,7 +279,7 @@ func (s *JoinRows) Expire(int64, int) bool { return false }
 func (s *JoinRows) Stats() state.Stats {
 	rows, size := s.env.Backend.Count(s.env.Slot)
 	return state.Stats{Entries: rows + int64(len(s.fresh)-s.logged+len(s.staged)+len(s.pending)+len(s.frozen)), Bytes: size + s.waits,
-		Dirty: s.dirty, Pending: s.waits, Memory: s.memory(), Expired: s.expired}
+		Dirty: s.dirty, Pending: s.waits, Held: s.waits, Memory: s.memory(), Expired: s.expired}
 }
 
 func (s *JoinRows) memory() int64 {

@@ -284,6 +284,7 @@ const (
 
 // DeclareJoinSide completes the declaration of the store of one side of a join.
 func DeclareJoinSide(d *state.Decl, spec span.Join) {
+	d.Segmented = true
 	d.Kind, d.Retention, d.Ends, d.Read = JoinKind, spec.Retention(), nil, nil
 	d.Beyond = 1 // what is the retention old is there to the last
 	d.Open = func(env state.Env) state.Live { return openJoinRows(d, env) }

@@ -359,7 +359,7 @@ func (s *Waiting) Stats() state.Stats {
 		rows, bytes := s.env.Backend.Count(s.env.Slot)
 		return state.Stats{Entries: rows, Bytes: bytes}
 	}
-	return state.Stats{Entries: int64(len(s.rows)), Bytes: s.bytes, Dirty: s.dirtyBytes, Pending: s.pendingBytes + s.frozenBytes, Memory: s.published}
+	return state.Stats{Entries: int64(len(s.rows)), Bytes: s.bytes, Dirty: s.dirtyBytes, Pending: s.pendingBytes + s.frozenBytes, Held: s.pendingBytes + s.frozenBytes, Memory: s.published}
 }
 
 // Close is part of state.Live.

@@ -483,7 +483,7 @@ func (s *Unmatched) Stats() state.Stats {
 		rows, size := s.env.Backend.Count(s.env.Slot)
 		return state.Stats{Entries: rows, Bytes: size}
 	}
-	return state.Stats{Entries: s.live, Bytes: s.bytes, Dirty: s.dirty, Pending: s.waits, Memory: s.memory()}
+	return state.Stats{Entries: s.live, Bytes: s.bytes, Dirty: s.dirty, Pending: s.waits, Held: s.waits, Memory: s.memory()}
 }
 
 // Close is part of state.Live.

@@ -31,6 +31,8 @@ type Decl struct {
 	// NoLoad says that restoring reads what was restored before, so that rows cannot go to a bulk loader: Restore must be used.
 	NoLoad   bool
 	InMemory bool // the backend is memory
+	// Segmented says that the rows are in segments of the backend, and few others beside.
+	Segmented bool
 	// Source is the user's topic that serves as changelog; empty means that the store has a changelog of its own.
 	Source string
 	// Config are topic configurations of the changelog that the user asked for.
@@ -166,6 +168,7 @@ type Stats struct {
 	Bytes   int64 // of their encoded keys and values, as of the last commit
 	Dirty   int64 // bytes of memory held by dirty entries: what the next commit must stage out
 	Pending int64 // bytes of memory held by committed and frozen entries: what the next checkpoint must apply
+	Held    int64 // bytes of memory that cannot be evicted before the next checkpoint: Pending, and what the store keeps of the same entries
 	Memory  int64 // bytes of memory in all, clean entries included
 	Expired int64 // entries removed by the bound, since open
 }

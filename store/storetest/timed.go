@@ -54,8 +54,11 @@ func timedStores(t *testing.T, open OpenBackend, declare func(*timedWorld) *stat
 		defer os.RemoveAll(dir)
 		w := &timedWorld{t: rt, root: dir, openBackend: open, keys: serde.String(), written: map[timedKey]bool{}, now: timedRows{}, committed: timedRows{}, observed: -1, committedObserved: -1}
 		w.retention = rapid.SampledFrom([]int64{20, 150_000, 400_000}).Draw(rt, "retention")
-		if rapid.Bool().Draw(rt, "tight memory") {
+		switch rapid.IntRange(0, 2).Draw(rt, "memory") {
+		case 1: // none: everything that can be evicted is, and nothing is known of it
 			w.limit = 1
+		case 2: // other stores have it all, but for what is reserved for filters
+			w.limit, w.others = 1<<20, 1<<20
 		}
 		w.decl = declare(w)
 		if len(w.decl.Faults) > 0 {

@@ -1,4 +1,5 @@
-// Command contender is kolk in the benchmark: it follows the contract in package contract, with the configuration that users get by default.
+// Command contender is kolk in the benchmark: it follows the contract in package contract, with the configuration that users get by default and
+// a memory limit of 512 MiB.
 package main
 
 import (
@@ -7,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -15,7 +17,11 @@ import (
 	"github.com/kolkstreams/kolk/integration/contract"
 )
 
+// memoryLimit is what GOMEMLIMIT says in a small container. It leads to kolk's memory budget too.
+const memoryLimit = 512 << 20
+
 func main() {
+	debug.SetMemoryLimit(memoryLimit)
 	contract.Main(flag.NewFlagSet("contender", flag.ExitOnError), run)
 }
 

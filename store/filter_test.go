@@ -1,0 +1,56 @@
+package store
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/kolkstreams/kolk/internal/state"
+)
+
+func TestFilter(t *testing.T) {
+	budget := state.NewBudget(8 << 20)
+	f := filter{budget: budget}
+	if f.may([]byte("")) {
+		t.Error("an empty filter may have something")
+	}
+	name := func(i int) string { return fmt.Sprintf("id-%09d", i) }
+	const n = 1_000_000
+	for i := range n {
+		if !f.add(name(i)) {
+			t.Fatalf("no room for name %d", i)
+		}
+	}
+	if budget.Used() != f.held || f.held > 2*n*filterBits/8 {
+		t.Errorf("%d bytes for %d names, %d told", f.held, n, budget.Used())
+	}
+	wrong := 0
+	for i := range n {
+		if !f.may([]byte(name(i))) {
+			t.Fatalf("name %d is denied", i)
+		}
+		if f.may([]byte(name(n + i))) {
+			wrong++
+		}
+	}
+	if limit := n * len(f.parts) / 100; wrong > limit {
+		t.Errorf("%d of %d other names are taken for known ones, %d are to be expected at most", wrong, n, limit)
+	}
+	// Names that are added again take no room.
+	held := f.held
+	for i := range n {
+		f.add(name(i))
+	}
+	if f.held != held {
+		t.Errorf("%d bytes more for the same names", f.held-held)
+	}
+	i := n
+	for f.add(name(i)) {
+		i++
+	}
+	if budget.Used() > budget.Limit()/2 {
+		t.Errorf("%d of %d bytes reserved", budget.Used(), budget.Limit())
+	}
+	if f.close(); budget.Used() != 0 || f.may([]byte(name(1))) {
+		t.Errorf("%d bytes held after the close", budget.Used())
+	}
+}
