@@ -9,6 +9,9 @@ import (
 )
 
 // GroupedTable is a table about to be aggregated: a changed row is first taken out, then put in.
+//
+// An aggregate with a TTL should live longer than the rows in it, by their own TTL for instance. When it has expired it forgets the rows of its group: one that is taken out later is
+// not taken out of anything, unless the group has begun anew meanwhile, and then its aggregate is too small by it.
 type GroupedTable[K comparable, V any] struct{ g *groupedTable[K, V] }
 
 type groupedTable[K comparable, V any] struct {
