@@ -1,7 +1,5 @@
 package store
 
-import "maps"
-
 // few is below how many clean entries a store is not worth looking through.
 const few = 8
 
@@ -29,13 +27,6 @@ func (m *memory) renew() {
 	}
 	m.forgotten = 0
 	m.index.renew()
-}
-
-// anew is a copy of a map that is as small as what it holds.
-func anew[K comparable](m map[K]uint32) map[K]uint32 {
-	n := make(map[K]uint32, len(m))
-	maps.Copy(n, m)
-	return n
 }
 
 // sweep moves the clock's hand over some entries and frees some of them. It does nothing while most are pending: it would look at many to

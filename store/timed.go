@@ -19,14 +19,11 @@ import (
 type timed[K comparable, V any] struct {
 	valued[V]
 	segmented
+	index[placed[K]]
 	keySerde serde.Serde[K]
 	kind     keyKind[K]
-	byValue  map[placed[K]]uint32
-	byName   map[string]uint32
-	keys     [][]placed[K] // of the entries in byValue
-	last     placed[K]     // what was last looked for in byValue
-	nowhere  bool          // it is neither in memory nor in the backend
-	tail     int           // bytes of a name after the key
+	nowhere  bool // what was last looked for is neither in memory nor in the backend
+	tail     int  // bytes of a name after the key
 	byKey    *btree.BTreeG[treeItem]
 	byTime   *btree.BTreeG[treeItem]
 	items    []item // scratch
@@ -52,15 +49,7 @@ const (
 
 func (s *timed[K, V]) open(d *state.Decl, env state.Env, kind keyKind[K], key serde.Serde[K], value serde.Serde[V], tail int) {
 	s.keySerde, s.kind, s.tail = key, kind, tail
-	var k placed[K]
-	keySize := int64(unsafe.Sizeof(k))
-	if kind.byValue {
-		s.byValue = make(map[placed[K]]uint32)
-	} else {
-		s.byName = make(map[string]uint32)
-		keySize = int64(unsafe.Sizeof(""))
-	}
-	s.valued.init(d, env, s, value, keySize)
+	s.valued.init(d, env, s, value, s.index.init(kind.byValue))
 	s.segmented.init(&s.memory, d.Retention+d.Beyond, tail)
 	s.stored = &s.segmented
 	s.entrySz += 2 * int64(unsafe.Sizeof(uint32(0))) // in the segment's list
@@ -192,17 +181,15 @@ func (s *timed[K, V]) add(id uint32, name string) {
 	if s.byTime != nil {
 		s.byTime.Set(treeItem{name, id})
 	}
-	if s.byValue == nil {
-		s.byName[name] = id
+	s.nowhere = false
+	if s.kind.share == nil {
+		s.insert(id, name, nil)
 		return
 	}
-	p := s.last
-	if s.kind.share != nil {
+	s.insert(id, name, func(p placed[K]) placed[K] {
 		p.key = s.kind.share(p.key, name[:len(name)-s.tail])
-	}
-	s.nowhere = false
-	s.byValue[p] = id
-	s.keys[id>>chunkBits][id&chunkMask] = p
+		return p
+	})
 }
 
 func (s *timed[K, V]) forget(id uint32) {
@@ -214,28 +201,7 @@ func (s *timed[K, V]) forget(id uint32) {
 	if s.byTime != nil {
 		s.byTime.Delete(treeItem{name: e.name})
 	}
-	if s.byValue == nil {
-		delete(s.byName, e.name)
-		return
-	}
-	p := &s.keys[id>>chunkBits][id&chunkMask]
-	delete(s.byValue, *p)
-	var zero placed[K]
-	*p = zero
-}
-
-func (s *timed[K, V]) grow() {
-	if s.byValue != nil {
-		s.keys = append(s.keys, make([]placed[K], chunkSize))
-	}
-}
-
-func (s *timed[K, V]) renew() {
-	if s.byValue != nil {
-		s.byValue = anew(s.byValue)
-	} else {
-		s.byName = anew(s.byName)
-	}
+	s.erase(id, e.name)
 }
 
 // lookup is the value at a place and its entry's time.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"time"
-	"unsafe"
 
 	"github.com/kolkstreams/kolk/internal/state"
 	"github.com/kolkstreams/kolk/serde"
@@ -15,12 +14,9 @@ import (
 // keys and values known.
 type keyValue[K comparable, V any] struct {
 	valued[V]
+	index[K]
 	keySerde serde.Serde[K]
 	kind     keyKind[K]
-	byValue  map[K]uint32
-	byName   map[string]uint32
-	keys     [][]K // of the entries in byValue
-	last     K     // the key that was last looked for in byValue
 }
 
 var (
@@ -33,15 +29,7 @@ var (
 
 func openKeyValue[K comparable, V any](d *state.Decl, env state.Env, kind keyKind[K], key serde.Serde[K], value serde.Serde[V]) *keyValue[K, V] {
 	s := &keyValue[K, V]{keySerde: key, kind: kind}
-	var k K
-	keySize := int64(unsafe.Sizeof(k))
-	if kind.byValue {
-		s.byValue = make(map[K]uint32)
-	} else {
-		s.byName = make(map[string]uint32)
-		keySize = int64(unsafe.Sizeof(""))
-	}
-	s.valued.init(d, env, s, value, keySize)
+	s.valued.init(d, env, s, value, s.index.init(kind.byValue))
 	return s
 }
 
@@ -104,42 +92,14 @@ func (s *keyValue[K, V]) locate(name []byte) (uint32, bool, error) {
 }
 
 func (s *keyValue[K, V]) add(id uint32, name string) {
-	if s.byValue == nil {
-		s.byName[name] = id
+	if s.kind.share == nil {
+		s.insert(id, name, nil)
 		return
 	}
-	key := s.last
-	if s.kind.share != nil {
-		key = s.kind.share(key, name)
-	}
-	s.byValue[key] = id
-	s.keys[id>>chunkBits][id&chunkMask] = key
+	s.insert(id, name, func(key K) K { return s.kind.share(key, name) })
 }
 
-func (s *keyValue[K, V]) forget(id uint32) {
-	if s.byValue == nil {
-		delete(s.byName, s.slab.at(id).name)
-		return
-	}
-	key := &s.keys[id>>chunkBits][id&chunkMask]
-	delete(s.byValue, *key)
-	var zero K
-	*key = zero
-}
-
-func (s *keyValue[K, V]) grow() {
-	if s.byValue != nil {
-		s.keys = append(s.keys, make([]K, chunkSize))
-	}
-}
-
-func (s *keyValue[K, V]) renew() {
-	if s.byValue != nil {
-		s.byValue = anew(s.byValue)
-	} else {
-		s.byName = anew(s.byName)
-	}
-}
+func (s *keyValue[K, V]) forget(id uint32) { s.erase(id, s.slab.at(id).name) }
 
 // Get returns the value and whether there is one.
 func (s *keyValue[K, V]) Get(key K) (value V, ok bool) {
