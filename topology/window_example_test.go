@@ -16,9 +16,9 @@ var (
 	scans = topology.NewTopic("scans", serde.String(), serde.String()) // by gate
 	// minutely are windows of a minute, in which a scan may be ten seconds late.
 	minutely = window.Tumbling(time.Minute).Grace(10 * time.Second)
-	loads  = topology.NewTopic("loads", window.KeySerde(serde.String(), minutely), serde.Int64())
-	parts  = topology.NewTopic("parts", window.SessionKeySerde(serde.String()), serde.Int64())
-	plain  = topology.NewTopic("plain", serde.String(), serde.String())
+	loads    = topology.NewTopic("loads", window.KeySerde(serde.String(), minutely), serde.Int64())
+	parts    = topology.NewTopic("parts", window.SessionKeySerde(serde.String()), serde.Int64())
+	plain    = topology.NewTopic("plain", serde.String(), serde.String())
 )
 
 // driver tests a topology that must be right.

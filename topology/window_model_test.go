@@ -70,19 +70,43 @@ func fixedModel(events []windowEvent, of func(at int64) (start, end int64), grac
 	return updates, finals, late
 }
 
-// sessionModel is what sessions give.
-func sessionModel(events []windowEvent, gap, grace int64) (updates []windowRow, late int) {
+// sessionModel is what sessions give. A limit of 0 is none.
+func sessionModel(events []windowEvent, gap, grace, limit int64) (updates, finals []windowRow, late int) {
 	var rows []windowRow
 	now := int64(-1)
+	sent := map[windowRow]bool{}
 	for _, e := range events {
 		now = max(now, e.at)
 		closed := now - grace - gap
+		slices.SortFunc(rows, func(a, b windowRow) int {
+			return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.start, b.start), strings.Compare(a.key, b.key))
+		})
+		for _, r := range rows {
+			if r.end < closed && !sent[r] {
+				sent[r], finals = true, append(finals, r)
+			}
+		}
 		one := windowRow{key: e.key, start: e.at, end: e.at}
-		var merged []windowRow
+		var near, merged []windowRow
 		for _, r := range rows {
 			if r.key == e.key && r.end >= closed && r.end >= e.at-gap && r.start <= e.at+gap {
-				merged = append(merged, r)
-				one.start, one.end = min(one.start, r.start), max(one.end, r.end)
+				near = append(near, r)
+			}
+		}
+		// What the record lies in comes first, then the others from the earliest on, as long as they do not become too long together.
+		slices.SortStableFunc(near, func(a, b windowRow) int {
+			lies := func(r windowRow) int {
+				if r.start <= e.at && e.at <= r.end {
+					return 0
+				}
+				return 1
+			}
+			return cmp.Compare(lies(a), lies(b))
+		})
+		for i, r := range near {
+			start, end := min(one.start, r.start), max(one.end, r.end)
+			if limit == 0 || end-start <= limit || i == 0 && start == r.start && end == r.end {
+				one.start, one.end, merged = start, end, append(merged, r)
 			}
 		}
 		if one.end < closed {
@@ -100,7 +124,7 @@ func sessionModel(events []windowEvent, gap, grace int64) (updates []windowRow, 
 		rows = append(slices.DeleteFunc(rows, func(r windowRow) bool { return slices.Contains(merged, r) }), one)
 		updates = append(updates, one)
 	}
-	return updates, late
+	return updates, finals, late
 }
 
 // heldModel is what Throttle and Suppress with a time limit let through: of each row the last update, once time is wait past the first one that was held.
@@ -216,9 +240,9 @@ func TestDaysAgainstModel(t *testing.T) {
 	})
 }
 
-// Sessions, cogroups in windows and sessions, and updates that are held back for a time.
+// Sessions with and without a greatest length, their updates and results, cogroups in windows and sessions, and updates that are held back for a time.
 func TestSessionsCogroupsAndHeldBackAgainstModel(t *testing.T) {
-	const size, grace, gap, wait = 10, 5, 4, 7
+	const size, grace, gap, limit, wait = 10, 5, 4, 9, 7
 	spec, runs := window.Tumbling(millis(size)).Grace(millis(grace)), window.Sessions(millis(gap)).Grace(millis(grace))
 	timed := func(name string) topology.Topic[window.Key[string], string] {
 		return topology.NewTopic(name, window.KeySerde(serde.String(), spec), serde.String())
@@ -228,7 +252,12 @@ func TestSessionsCogroupsAndHeldBackAgainstModel(t *testing.T) {
 	}
 	top := build(t, func(b *topology.Builder) {
 		in, other := b.Stream(words).GroupByKey(), b.Stream(more).GroupByKey()
-		in.Sessions(runs).Reduce("sessions", concat, topology.Named("sessions")).To(inRuns("sessions-out"))
+		sessions := in.Sessions(runs).Reduce("sessions", concat, topology.Named("sessions"))
+		sessions.To(inRuns("sessions-out"))
+		sessions.Final().To(inRuns("sessions-results"))
+		short := in.Sessions(runs.MaxLength(millis(limit))).Reduce("short", concat, topology.Named("short"))
+		short.To(inRuns("short-out"))
+		short.Final().To(inRuns("short-results"))
 		both := in.Cogroup(func(_, v, sum string) string { return sum + v }).And(other, func(_, v, sum string) string { return sum + "+" + v })
 		both.Windowed(spec).Aggregate("cogroup", serde.String()).To(timed("cogroup-out"))
 		both.Sessions(runs).Aggregate("cosessions", serde.String(), func(_, earlier, later string) string { return earlier + later }).To(inRuns("cosessions-out"))
@@ -254,10 +283,15 @@ func TestSessionsCogroupsAndHeldBackAgainstModel(t *testing.T) {
 			all = append(all, e)
 		}
 		p.lossy.Commit()
-		sessions, late := sessionModel(first, gap, grace)
+		sessions, results, late := sessionModel(first, gap, grace, 0)
 		p.same(rt, "sessions-out", true, 0, sessions, first)
+		p.same(rt, "sessions-results", true, 0, results, first)
 		p.late(rt, "sessions", late)
-		cosessions, _ := sessionModel(all, gap, grace)
+		short, shortResults, shortLate := sessionModel(first, gap, grace, limit)
+		p.same(rt, "short-out", true, 0, short, first)
+		p.same(rt, "short-results", true, 0, shortResults, first)
+		p.late(rt, "short", shortLate)
+		cosessions, _, _ := sessionModel(all, gap, grace, 0)
 		p.same(rt, "cosessions-out", true, 0, cosessions, all)
 		cogroup, _, _ := fixedModel(all, tumbling, grace)
 		p.same(rt, "cogroup-out", false, size, cogroup, all)

@@ -11,7 +11,7 @@ import (
 // whatever is restarted or moved in between, and nothing changes the window after it: what comes for it then is late. Stream time is that of the aggregation, and moves with its records only: while none come, the last windows stay open. kolk.Config.CloseIdle closes them on the wall clock.
 //
 // A result has the time of its window's last record (of a session, its end) and the headers of the record that closed it. Results of one moment come in order of the windows'
-// starts (of sessions, their ends), then of the encoded keys. Unlike in Kafka Streams none is lost, however far stream time jumps.
+// starts (of sessions, their ends, then their starts), then of the encoded keys. Unlike in Kafka Streams none is lost, however far stream time jumps.
 //
 // Final is a fault on what Suppress or Throttle hold back: call it on the table before. It is one on a join of tables too, where Suppress does.
 func (t WindowTable[K, V]) Final() WindowStream[K, V] {
