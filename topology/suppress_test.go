@@ -28,6 +28,16 @@ func TestSU01(t *testing.T) {
 	}
 }
 
+// A window that reaches the end of all time is not closed, so its updates wait on. Sums of times that wrapped or stopped there would send each one.
+func TestSuppressAtTheEndOfTime(t *testing.T) {
+	for _, spec := range []window.Spec{window.Tumbling(millis(10)).Grace(millis(5)), window.Sliding(millis(10))} {
+		w := windows(t, suppressed(spec))
+		w.send("a@9223372036854775807", "a@9223372036854775807")
+		w.wants("finals", false, 10, "")
+		w.late(0)
+	}
+}
+
 // SU02: what waits survives a crash and the loss of the disk, and is sent once.
 func TestSU02(t *testing.T) {
 	for _, lose := range []func(*windowWorld){func(w *windowWorld) { w.Restart() }, func(w *windowWorld) { w.Crash() }, func(w *windowWorld) { w.Commit(); w.send("z@1"); w.Abort() }} {

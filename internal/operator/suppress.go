@@ -110,7 +110,7 @@ func (s *suppressor[K, V]) release(r *engine.Rec) {
 		if row == nil {
 			return
 		}
-		if span.Add(row.since, s.Wait) > *s.time.at {
+		if row.since > span.Sub(*s.time.at, s.Wait) { // so that the end of all time is never past
 			if !s.full() {
 				return
 			}
