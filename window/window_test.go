@@ -169,7 +169,7 @@ func TestHooks(t *testing.T) {
 	}
 	berlin := time.FixedZone("CET", 3600)
 	for want, s := range map[string]window.Spec{
-		"weekly(CET,Monday)": window.Weekly(berlin, time.Monday), "monthly(CET)": window.Monthly(berlin), "quarterly(CET)": window.Quarterly(berlin), "yearly(CET)": window.Yearly(berlin),
+		"weekly(CET+01:00,Monday)": window.Weekly(berlin, time.Monday), "monthly(CET+01:00)": window.Monthly(berlin), "quarterly(CET+01:00)": window.Quarterly(berlin), "yearly(CET+01:00)": window.Yearly(berlin),
 	} {
 		if s.String() != want || len(span.Of(s).Faults()) > 0 {
 			t.Errorf("%v, want %s; %v", s, want, span.Of(s).Faults())

@@ -44,7 +44,8 @@ type Calendar struct {
 	unit    Unit
 	loc     *time.Location // UTC if none was given
 	first   time.Weekday
-	missing bool // no time zone was given
+	missing bool   // no time zone was given
+	fixed   string // the offset of a zone that has no other, as text
 	longest int64
 	step    int64 // times are looked up in steps that meet two windows at most
 	cache   [cacheSize]atomic.Pointer[stretch]
@@ -82,6 +83,7 @@ func calendarOf(unit Unit, loc *time.Location, first time.Weekday) *Calendar {
 		longest: u.longest*day + setBack(loc),
 		step:    u.shortest*day - 4*hour, // clocks are seldom put forward by more
 	}
+	c.fixed = fixed(loc)
 	if calendars.byName == nil {
 		calendars.byName = make(map[string][]*Calendar)
 	}
@@ -110,6 +112,22 @@ func changes(loc *time.Location, visit func(at time.Time, before, after int) boo
 		}
 		t, before = end, after
 	}
+}
+
+// fixed is the offset from UTC of a zone that has had no other since 1970, as in "+01:00"; empty for others and for none. The name of such a zone may be anybody's, as with
+// time.FixedZone, so it does not say enough.
+func fixed(loc *time.Location) (offset string) {
+	changes(loc, func(at time.Time, before, after int) bool {
+		switch {
+		case before != after:
+			offset = ""
+			return false
+		case after != 0 && offset == "":
+			offset = at.Format("-07:00:00")
+		}
+		return true
+	})
+	return strings.TrimSuffix(offset, ":00")
 }
 
 // bound is until when the offset of t's zone stays at least; zero if it never changes again. By the rules for the future, package time lets the last day
@@ -155,7 +173,7 @@ func (c *Calendar) Longest() int64 { return c.longest }
 
 // String is the windows in words: "weekly(Europe/Berlin,Monday)".
 func (c *Calendar) String() string {
-	zone := strings.ReplaceAll(c.loc.String(), " ", "_")
+	zone := strings.ReplaceAll(c.loc.String(), " ", "_") + c.fixed
 	if c.missing {
 		zone = "nil"
 	}

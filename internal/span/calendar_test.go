@@ -190,6 +190,19 @@ func TestOneCalendarForOneZone(t *testing.T) {
 	}
 }
 
+// Windows that differ have different names: state is told from that of other windows by them. A zone of one offset may have any name.
+func TestCalendarNames(t *testing.T) {
+	for want, loc := range map[string]*time.Location{
+		"daily(UTC)": time.UTC, "daily(Europe/Berlin)": zone(t, "Europe/Berlin"), "daily(Asia/Kolkata+05:30)": zone(t, "Asia/Kolkata"),
+		"daily(X+01:00)": time.FixedZone("X", 3600), "daily(X-01:00)": time.FixedZone("X", -3600), "daily(UTC+02:00)": time.FixedZone("UTC", 7200),
+		"daily(a_zone+00:00:01)": time.FixedZone("a zone", 1), "daily(X)": time.FixedZone("X", 0),
+	} {
+		if got := calendarOf(Day, loc, 0).String(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
 func TestLongest(t *testing.T) {
 	for name, want := range map[string]int64{"UTC": 24, "Europe/Berlin": 25, "Antarctica/Troll": 26, "Antarctica/Casey": 27} {
 		if got := calendarOf(Day, zone(t, name), 0).Longest() / hour; got != want {
