@@ -55,7 +55,6 @@ var foreign = map[string]rule{
 	"github.com/twmb/franz-go":           {production: ". changelog exactlyonce rebalance cmd/kolk"},
 	"github.com/twmb/franz-go/pkg/kfake": {tests: ". changelog exactlyonce rebalance cmd/kolk"},
 	"github.com/dgraph-io":               {production: "store/badgerstore"},
-	"github.com/dgraph-io/ristretto":     {production: "store store/badgerstore"}, // which has a Bloom filter, beside Badger
 	"github.com/tidwall/btree":           {production: "store store/memstore internal/state"},
 	"github.com/cespare/xxhash":          {production: "store store/memstore store/badgerstore internal/state"},
 	"github.com/linkedin/goavro":         {production: "serde/avro"},

@@ -1,34 +1,41 @@
 package store
 
 import (
-	"github.com/dgraph-io/ristretto/v2/z"
+	"hash/maphash"
+	"math/bits"
 
 	"github.com/kolkstreams/kolk/internal/state"
 )
 
 // filter says of names whether they may be among those that were added: a Bloom filter that grows by further ones (Almeida, Baquero, Preguiça and
-// Hutchison, "Scalable Bloom Filters", 2007). It never denies a name that was added. It takes about one in a hundred of the others for
-// one, for each part that it has: 50 million names are in 12 of them.
+// Hutchison, "Scalable Bloom Filters", 2007), each blocked, so that a look costs one line of the processor's cache (Putze, Sanders and Singler, "Cache-,
+// Hash- and Space-Efficient Bloom Filters", 2007). It never denies a name that was added. It takes about one in a hundred of the others for one, for each part
+// that it has: 25 million names are in eight of them.
 //
 // It spares a store the backend for keys that were never there, which are nearly all keys of a deduplication.
 type filter struct {
 	budget *state.Budget
-	parts  []*z.Bloom
+	parts  [][]filterBlock
 	room   int   // names that the last part still takes
 	held   int64 // bytes
 }
 
-// Sizes are powers of two, or the library rounds them up.
+// filterBlock is a line of the cache.
+type filterBlock [8]uint64
+
 const (
-	firstFilter   = 16 << 10 // bytes of the first part; each further one is four times as large
-	lastFilter    = 8 << 20  // up to this one
-	filterBits    = 10       // for a name
-	filterLookups = 6
+	filterBlockSize = 64
+	firstFilter     = 16 << 10 // bytes of the first part; each further one is four times as large
+	lastFilter      = 8 << 20  // up to this one
+	filterBits      = 10       // for a name, of which it sets
+	filterMarks     = 6
 )
+
+var filterSeed = maphash.MakeSeed()
 
 // add takes a name in. It returns false if there is no memory for it: the filter is of no use then.
 func (f *filter) add(name string) bool {
-	hash := z.MemHashString(name)
+	hash := maphash.String(filterSeed, name)
 	if f.has(hash) {
 		return true
 	}
@@ -37,24 +44,44 @@ func (f *filter) add(name string) bool {
 		if !f.budget.Reserve(size) {
 			return false
 		}
-		f.parts = append(f.parts, z.NewBloomFilter(float64(size*8), filterLookups))
+		f.parts = append(f.parts, make([]filterBlock, size/filterBlockSize))
 		f.room, f.held = int(size)*8/filterBits, f.held+size
 	}
-	f.parts[len(f.parts)-1].Add(hash)
+	b, marks := spot(f.parts[len(f.parts)-1], hash)
+	for range filterMarks {
+		b[marks>>6&7] |= 1 << (marks & 63)
+		marks >>= 9
+	}
 	f.room--
 	return true
 }
 
 // may says whether a name may have been added.
-func (f *filter) may(name []byte) bool { return f.has(z.MemHash(name)) }
+func (f *filter) may(name []byte) bool { return f.has(maphash.Bytes(filterSeed, name)) }
 
 func (f *filter) has(hash uint64) bool {
 	for i := len(f.parts) - 1; i >= 0; i-- { // the last are the largest
-		if f.parts[i].Has(hash) {
+		if marked(spot(f.parts[i], hash)) {
 			return true
 		}
 	}
 	return false
+}
+
+// spot is where a part has a hash: the block, and nine bits each for the marks in it, which do not depend on the block.
+func spot(part []filterBlock, hash uint64) (*filterBlock, uint64) {
+	i, _ := bits.Mul64(hash, uint64(len(part)))
+	return &part[i], hash * 0x9e3779b97f4a7c15 >> 10
+}
+
+func marked(b *filterBlock, marks uint64) bool {
+	for range filterMarks {
+		if b[marks>>6&7]&(1<<(marks&63)) == 0 {
+			return false
+		}
+		marks >>= 9
+	}
+	return true
 }
 
 // close gives the memory back.
