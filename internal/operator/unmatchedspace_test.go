@@ -21,7 +21,6 @@ type loneFixture struct {
 	budget  *state.Budget
 	rows    *Unmatched
 	log     []state.Row
-	flushed int // records of the open transaction
 	applied int // the changelog's position as of the last checkpoint
 	finish  func()
 }
