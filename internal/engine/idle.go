@@ -146,15 +146,15 @@ func (t *Task) idleDue(now int64) int64 {
 	return saturate(t.idle.since, max(due, t.env.CloseIdle))
 }
 
-// CloseIdle moves stream time to where the wall clock has it at now, and does what is due then. It does nothing before IdleDue. The caller has made sure
-// that no input had anything to read at that time. After an error the task must be rewound or closed.
+// CloseIdle moves stream time to where the wall clock has it at now, and does what is due then. It does nothing before IdleDue, nor if a record has come since IdleDue was
+// asked: then the task is not idle since now, which may be a while ago. The caller has made sure that no input had anything to read at that time. After an error the task must be rewound or closed.
 func (t *Task) CloseIdle(now int64) (did bool, err error) {
 	if t.failed != nil {
 		return false, t.failed
 	}
 	defer t.caught("process", &err)
 	t.pin()
-	if t.env.CloseIdle <= 0 || t.idleDue(now) > now {
+	if t.env.CloseIdle <= 0 || t.idle.since < 0 || t.idleDue(now) > now {
 		return false, nil
 	}
 	passed := now - t.idle.since

@@ -84,6 +84,27 @@ func (w *world) idle() int64 {
 
 const notDue = math.MaxInt64
 
+// An answer that is as of before the last record does not make the task idle since then.
+func TestIdleSinceTheLastRecord(t *testing.T) {
+	w, _ := holding(t, 1, 100, 30, nil)
+	w.add(0, 0, "k=v@500")
+	w.run()
+	w.wall = 1100
+	if due := w.idle(); due != 1200 {
+		t.Fatalf("due at %d, want 1200", due)
+	}
+	asked := w.wall + 100
+	w.wall = asked + 50
+	w.add(0, 1, "k=v@560")
+	w.run()
+	if did, err := w.CloseIdle(asked); did || err != nil {
+		t.Errorf("closed %v, %v", did, err)
+	}
+	if due, err := w.IdleDue(w.wall); due != w.wall+40 || err != nil {
+		t.Errorf("due in %d ms, want 40; %v", due-w.wall, err)
+	}
+}
+
 // Stream time goes on from where it was, by the time that has passed since the task became idle, when something is due and not before.
 func TestIdle(t *testing.T) {
 	w, h := holding(t, 1, 100, 30, nil)
