@@ -2,6 +2,7 @@ package topology_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -208,6 +209,38 @@ func TestW07(t *testing.T) {
 			w.late(1)
 			w.send("a@30000")
 			w.wants("finals", false, 10_000, "a[20000,30000]=1@25000")
+		})
+	}
+}
+
+// An application that comes from Java has committed how far its results have come, but no stream time: what was sent is closed all the same, and is not sent again.
+func TestFinalsAfterJava(t *testing.T) {
+	for name, declare := range map[string]func(*topology.Builder, topology.Stream[string, string]){
+		"tumbling": countedIn(window.Tumbling(millis(10)).Grace(millis(5))), "sessions": sessioned(window.Sessions(millis(9)).Grace(millis(5))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := run(t, func(b *topology.Builder) { declare(b, b.Stream(words)) }, func(w *world) { w.env.CloseIdle = 10 })
+			one := []byte{0, 0, 0, 0, 0, 0, 0, 1}
+			for _, end := range []byte{0, 10} { // windows from 0 and 10, or sessions that end then
+				row := []byte{'k', 0, 0, 0, 0, 0, 0, 0, end, 0, 0, 0, 0}
+				if name == "sessions" {
+					row = []byte{'k', 0, 0, 0, 0, 0, 0, 0, end, 0, 0, 0, 0, 0, 0, 0, end}
+				}
+				if err := w.tasks[0].Restore(0, row, one, 10); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.tasks[0].Start(0, 0, 0, engine.Meta{PartitionTime: 40, Clocks: map[string]int64{"counts": 25}})
+			w.send("words", "k=a@8", "k=b@12")
+			w.dropped("KSTREAM-AGGREGATE-0000000001 late", "KSTREAM-AGGREGATE-0000000001 late")
+			w.send("words", "k=c@26")
+			if due, err := w.tasks[0].IdleDue(w.wall); due == math.MaxInt64 || err != nil {
+				t.Errorf("due at %d, %v", due, err)
+			}
+			w.send("words", "z=d@100")
+			if got := w.took("finals"); strings.Count(got, "=1@") != 1 || !strings.Contains(got, "=1@26") {
+				t.Errorf("results %q", got)
+			}
 		})
 	}
 }

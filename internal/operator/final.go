@@ -56,13 +56,23 @@ func newWindowFinals[K comparable, A any](t *engine.Task, n *engine.Node, w *Win
 // opened says that a window up to end has a value.
 func (f *finals[K, A]) opened(end int64) { f.due = min(f.due, span.Add(end, f.inclusive)) }
 
+// closed is up to where windows are closed if stream time says at: not less than what was sent. It is more where the application comes from Java, which commits how far the
+// results have come, but not its stream time. f may be nil.
+func (f *finals[K, A]) closed(at int64) int64 {
+	if f == nil {
+		return at
+	}
+	return max(at, *f.sent)
+}
+
 // pace lets the time of an aggregation go on while the task is idle, and its windows close. They do so when it is past their end by delay. f may be nil.
 func (f *finals[K, A]) pace(time own, t *engine.Task, n *engine.Node, delay int64) {
 	if f == nil {
 		time.pace(t, n, nil, nil)
 		return
 	}
-	time.pace(t, n, func() int64 { return f.closes(span.Sub(*time.at, delay), delay) }, func(r *engine.Rec) { f.upTo(r, span.Sub(*time.at, delay)) })
+	at := func() int64 { return f.closed(span.Sub(*time.at, delay)) }
+	time.pace(t, n, func() int64 { return f.closes(at(), delay) }, func(r *engine.Rec) { f.upTo(r, at()) })
 }
 
 // closes is the time at which a window closes next, if it does so delay past its end. at is up to where windows are closed.

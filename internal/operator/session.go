@@ -50,7 +50,7 @@ func NewSessioned[K comparable, A any](t *engine.Task, n *engine.Node, s Session
 // observe is that of Windowed. Sessions that end before closed are closed.
 func (s *Sessioned[K, A]) observe(r *engine.Rec) (closed int64) {
 	moved := s.time.observe(r.Time)
-	closed = span.Sub(*s.time.at, span.Add(s.Spec.Gap(), s.Spec.Grace()))
+	closed = s.final.closed(span.Sub(*s.time.at, span.Add(s.Spec.Gap(), s.Spec.Grace())))
 	if moved && s.final != nil {
 		s.final.upTo(r, closed)
 	}

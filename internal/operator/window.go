@@ -70,10 +70,12 @@ func NewWindowed[K comparable, A any](t *engine.Task, n *engine.Node, w Windowed
 // observe moves stream time to that of a record, and sends the results of what it closes. They are sent before the record changes anything: the
 // window it opens may make the store forget those that it closes.
 func (w *Windowed[K, A]) observe(r *engine.Rec) (closed int64) {
-	if w.time.observe(r.Time) && w.final != nil {
-		w.final.upTo(r, span.Sub(*w.time.at, w.Spec.Grace()))
+	moved := w.time.observe(r.Time)
+	closed = w.final.closed(span.Sub(*w.time.at, w.Spec.Grace()))
+	if moved && w.final != nil {
+		w.final.upTo(r, closed)
 	}
-	return span.Sub(*w.time.at, w.Spec.Grace())
+	return closed
 }
 
 // opened tells the final results of a window that has a value now.
