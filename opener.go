@@ -311,12 +311,13 @@ func (o *opener) stale() string {
 	return ""
 }
 
-// memtables is a task's share of the memory that backends write into. If all that it has is in segments, which come with their own, the least will do.
+// memtables is a task's share of the memory that backends write into. If all that it has is in segments, the large ones of which come with their own, little will do.
 func (in *instance) memtables(sub *engine.Sub) int64 {
+	share := in.c.Memory / 4 / int64(max(1, in.stateful()))
 	if !slices.ContainsFunc(sub.Stores, func(d *state.Decl) bool { return !d.InMemory && !d.Segmented }) {
-		return 1
+		share = min(share, 16<<20)
 	}
-	return in.c.Memory / 4 / int64(max(1, in.stateful()))
+	return share
 }
 
 // stateful is how many tasks with stores this instance has.

@@ -13,7 +13,7 @@ var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 // testConfig has small memtables and segments, so that few rows lead through all of Badger.
 func testConfig() Config {
-	return Config{memtable: 1 << 20, segmentRows: 600, segmentBytes: 200 << 10, OpenSegments: 2, LoadMemory: 64 << 10, Logger: quiet,
+	return Config{memtable: 1 << 20, segmentMemtable: 1 << 20, segmentRows: 600, segmentBytes: 200 << 10, OpenSegments: 2, LoadMemory: 64 << 10, Logger: quiet,
 		BootID: func() string { return "boot" }}
 }
 

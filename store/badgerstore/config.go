@@ -10,8 +10,8 @@ import (
 
 // Config is how a store is opened. The zero value works.
 type Config struct {
-	// Memory is the store's share of the process's memory for Badger's memtables, in bytes. They take between 8 and 64 MiB each, of which
-	// there may be three and a half at a time. 0 means 56 MiB.
+	// Memory is the store's share of the process's memory for Badger's memtables, in bytes. They take between 2 and 64 MiB each, of which
+	// there may be three and a half at a time. 0 means 56 MiB. The large segments that are being written have one or two of 8 MiB each beside.
 	Memory int64
 	// SizeHint is how large the rows are expected to become, in bytes. Levels and tables of a store over 256 MiB are laid out for its size;
 	// what is on disk already counts without a hint.
@@ -21,7 +21,7 @@ type Config struct {
 	MinFree int64
 	// LoadMemory is how many bytes of rows a bulk load sorts in memory before it writes them to a temporary file. 0 means 64 MiB.
 	LoadMemory int64
-	// OpenSegments is how many segments with a database of their own are kept open, at about 10 MB each. 0 means 16.
+	// OpenSegments is how many segments with a database of their own are kept open, at up to 12 MB each. 0 means 16.
 	OpenSegments int
 	// Verify reads all tables at open and checks their checksums. It costs a read of the whole store.
 	Verify bool
@@ -31,16 +31,17 @@ type Config struct {
 	// is trusted. nil means the operating system's.
 	BootID func() string
 
-	fault        func(step string) error // tests: called before each step that changes the disk
-	memtable     int64                   // tests: instead of what Memory leads to
-	segmentRows  int64                   // tests: from how many rows a segment has a database of its own
-	segmentBytes int64                   // tests: from how many bytes
-	valueLog     int64                   // tests: the size of a value log file
-	free         func(dir string) (int64, error)
+	fault           func(step string) error // tests: called before each step that changes the disk
+	memtable        int64                   // tests: instead of what Memory leads to
+	segmentMemtable int64                   // tests: the same of a segment
+	segmentRows     int64                   // tests: from how many rows a segment has a database of its own
+	segmentBytes    int64                   // tests: from how many bytes
+	valueLog        int64                   // tests: the size of a value log file
+	free            func(dir string) (int64, error)
 }
 
 const (
-	minMemtable     = 8 << 20
+	minMemtable     = 2 << 20
 	maxMemtable     = 64 << 20
 	defaultMemory   = 56 << 20
 	defaultMinFree  = 128 << 20
@@ -51,7 +52,7 @@ const (
 	segmentRows  = 100_000
 	segmentBytes = 8 << 20
 	// A segment's memtable. It must not become smaller in a later release: Badger cannot replay a larger one's log.
-	segmentMemtable = 8 << 20
+	defaultSegmentMemtable = 8 << 20
 	// So many tables of a segment lie beside each other before they are merged, and below that there is mostly one level: each row is written two or three times
 	// instead of ten, and half the processor time of a large segment's writes is saved. A read asks more tables, most of whose filters deny at once.
 	segmentRuns  = 30
@@ -75,6 +76,7 @@ func (c Config) withDefaults() Config {
 	def(&c.MinFree, defaultMinFree)
 	def(&c.LoadMemory, defaultLoad)
 	def(&c.memtable, min(max(c.Memory*2/7, minMemtable), maxMemtable))
+	def(&c.segmentMemtable, defaultSegmentMemtable)
 	def(&c.segmentRows, segmentRows)
 	def(&c.segmentBytes, segmentBytes)
 	def(&c.valueLog, 64<<20)
@@ -130,7 +132,7 @@ func (c Config) badgerOptions(dir string, memtable, size int64) badger.Options {
 // segmentOptions are for the database of a segment. Its rows are small and many, and more than half of each is what Badger and the store put around key and
 // value: places in time, versions, lengths, much the same in all of them. Compression takes that away for little, since a segment is mostly written and seldom read.
 func (c Config) segmentOptions(dir string) badger.Options {
-	o := c.badgerOptions(dir, min(segmentMemtable, c.memtable), 0).
+	o := c.badgerOptions(dir, c.segmentMemtable, 0).
 		WithNumMemtables(1).
 		WithNumLevelZeroTables(segmentRuns).
 		WithNumLevelZeroTablesStall(2 * segmentRuns).
