@@ -33,9 +33,11 @@ const (
 
 var filterSeed = maphash.MakeSeed()
 
-// add takes a name in. It returns false if there is no memory for it: the filter is of no use then.
-func (f *filter) add(name string) bool {
-	hash := maphash.String(filterSeed, name)
+func hashText(name string) uint64  { return maphash.String(filterSeed, name) }
+func hashBytes(name []byte) uint64 { return maphash.Bytes(filterSeed, name) } // the same for the same bytes
+
+// add takes in a name, by its hash. It returns false if there is no memory for it: the filter is of no use then.
+func (f *filter) add(hash uint64) bool {
 	if f.has(hash) {
 		return true
 	}
@@ -56,9 +58,7 @@ func (f *filter) add(name string) bool {
 	return true
 }
 
-// may says whether a name may have been added.
-func (f *filter) may(name []byte) bool { return f.has(maphash.Bytes(filterSeed, name)) }
-
+// has says whether a name may have been added.
 func (f *filter) has(hash uint64) bool {
 	for i := len(f.parts) - 1; i >= 0; i-- { // the last are the largest
 		if marked(spot(f.parts[i], hash)) {

@@ -10,13 +10,13 @@ import (
 func TestFilter(t *testing.T) {
 	budget := state.NewBudget(8 << 20)
 	f := filter{budget: budget}
-	if f.may([]byte("")) {
+	if f.has(hashText("")) {
 		t.Error("an empty filter may have something")
 	}
 	name := func(i int) string { return fmt.Sprintf("id-%09d", i) }
 	const n = 1_000_000
 	for i := range n {
-		if !f.add(name(i)) {
+		if !f.add(hashText(name(i))) {
 			t.Fatalf("no room for name %d", i)
 		}
 	}
@@ -25,10 +25,10 @@ func TestFilter(t *testing.T) {
 	}
 	wrong := 0
 	for i := range n {
-		if !f.may([]byte(name(i))) {
+		if !f.has(hashBytes([]byte(name(i)))) {
 			t.Fatalf("name %d is denied", i)
 		}
-		if f.may([]byte(name(n + i))) {
+		if f.has(hashBytes([]byte(name(n + i)))) {
 			wrong++
 		}
 	}
@@ -38,19 +38,19 @@ func TestFilter(t *testing.T) {
 	// Names that are added again take no room.
 	held := f.held
 	for i := range n {
-		f.add(name(i))
+		f.add(hashText(name(i)))
 	}
 	if f.held != held {
 		t.Errorf("%d bytes more for the same names", f.held-held)
 	}
 	i := n
-	for f.add(name(i)) {
+	for f.add(hashText(name(i))) {
 		i++
 	}
 	if budget.Used() > budget.Limit()/2 {
 		t.Errorf("%d of %d bytes reserved", budget.Used(), budget.Limit())
 	}
-	if f.close(); budget.Used() != 0 || f.may([]byte(name(1))) {
+	if f.close(); budget.Used() != 0 || f.has(hashText(name(1))) {
 		t.Errorf("%d bytes held after the close", budget.Used())
 	}
 }
@@ -61,13 +61,13 @@ func BenchmarkFilter(b *testing.B) {
 	names := make([]string, n)
 	for i := range names {
 		names[i] = fmt.Sprintf("id-%09d", i)
-		f.add(names[i])
+		f.add(hashText(names[i]))
 	}
 	other := []byte("other-0123456789")
 	i := 0
 	for b.Loop() {
 		i++
 		other[len(other)-1], other[len(other)-2], other[len(other)-3] = byte(i), byte(i>>8), byte(i>>16)
-		f.may(other)
+		f.has(hashBytes(other))
 	}
 }

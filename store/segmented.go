@@ -121,7 +121,7 @@ func (g *segmented) segment(at int64) *segment {
 
 // lacks says that the backend is known not to have the row of a name that memory has not.
 func (p *segment) lacks(name []byte) bool {
-	return p.whole || p.left != nil && !p.left.may(name)
+	return p.whole || p.left != nil && !p.left.has(hashBytes(name))
 }
 
 // close gives the memory of filters back.
@@ -144,19 +144,19 @@ func (p *segment) add(id uint32) {
 	p.live++
 }
 
-func (g *segmented) lose(p *segment, e *entry) {
+func (p *segment) lose(e *entry) {
 	p.live--
 	if e.was < 0 {
 		return
 	}
 	p.whole = false
 	p.losses++
-	p.leave(e.name)
+	p.leave(hashText(e.name))
 }
 
 // leave is told of a row that the backend has and memory has not.
-func (p *segment) leave(name string) {
-	if p.left != nil && !p.left.add(name) {
+func (p *segment) leave(hash uint64) {
+	if p.left != nil && !p.left.add(hash) {
 		p.unfilter()
 	}
 }
@@ -322,7 +322,7 @@ func (g *segmented) load(to state.Loader, name, value []byte, at int64) error {
 	m := g.m
 	p := g.segment(t)
 	p.whole = false
-	p.leave(string(name))
+	p.leave(hashBytes(name))
 	if value == nil {
 		return s.PutSegment(g.of(floor(t, g.length)), name, nil)
 	}

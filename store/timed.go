@@ -194,7 +194,7 @@ func (s *timed[K, V]) add(id uint32, name string) {
 
 func (s *timed[K, V]) forget(id uint32) {
 	e := s.slab.at(id)
-	s.lose(s.segment(placeOf(e.name, s.tail).at), e)
+	s.segment(placeOf(e.name, s.tail).at).lose(e)
 	if s.byKey != nil {
 		s.byKey.Delete(treeItem{name: e.name})
 	}
