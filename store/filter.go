@@ -10,7 +10,7 @@ import (
 // filter says of names whether they may be among those that were added: a Bloom filter that grows by further ones (Almeida, Baquero, Preguiça and
 // Hutchison, "Scalable Bloom Filters", 2007), each blocked, so that a look costs one line of the processor's cache (Putze, Sanders and Singler, "Cache-,
 // Hash- and Space-Efficient Bloom Filters", 2007). It never denies a name that was added. It takes about one in a hundred of the others for one, for each part
-// that it has: 25 million names are in eight of them.
+// that it has: ten million names are in six of them.
 //
 // It spares a store the backend for keys that were never there, which are nearly all keys of a deduplication.
 type filter struct {
@@ -26,7 +26,7 @@ type filterBlock [8]uint64
 const (
 	filterBlockSize = 64
 	firstFilter     = 16 << 10 // bytes of the first part; each further one is four times as large
-	lastFilter      = 8 << 20  // up to this one
+	lastFilter      = 4 << 20  // up to this one
 	filterBits      = 10       // for a name, of which it sets
 	filterMarks     = 6
 )

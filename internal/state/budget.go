@@ -6,7 +6,7 @@ import "sync/atomic"
 type Budget struct {
 	limit    int64
 	used     atomic.Int64
-	reserved atomic.Int64 // the part of used that Reserve gave
+	reserved atomic.Int64 // by Reserve
 }
 
 // NewBudget makes a budget. A limit of 0 or less means no limit.
@@ -19,18 +19,25 @@ func (b *Budget) Add(delta int64) {
 	}
 }
 
-// Reserve is Add for what makes a store faster and cannot be evicted bit by bit: a filter. All of that together gets up to half of the limit; what
-// would be more is refused, and nothing is added then. A negative number gives back.
+// Reserve asks for memory for what makes stores faster and cannot be evicted bit by bit: filters. It has a limit of its own, as large as that of the rest, and does
+// not count as used. It returns false, and nothing is reserved, if there is not enough left. A negative number gives back.
 func (b *Budget) Reserve(delta int64) bool {
 	if b == nil {
 		return true
 	}
-	if now := b.reserved.Add(delta); delta > 0 && b.limit > 0 && now > b.limit/2 {
+	if now := b.reserved.Add(delta); delta > 0 && b.limit > 0 && now > b.limit {
 		b.reserved.Add(-delta)
 		return false
 	}
-	b.used.Add(delta)
 	return true
+}
+
+// Reserved is what Reserve has given.
+func (b *Budget) Reserved() int64 {
+	if b == nil {
+		return 0
+	}
+	return b.reserved.Load()
 }
 
 // Used is what all stores hold.

@@ -95,21 +95,17 @@ func TestBudget(t *testing.T) {
 	if b.Add(-20); b.Over() > 0 {
 		t.Errorf("over by %d", b.Over())
 	}
-	if !b.Reserve(50) || b.Reserve(1) || b.Used() != 150 {
-		t.Errorf("half of %d can be reserved, %d are used", b.Limit(), b.Used())
+	if !b.Reserve(100) || b.Reserve(1) || b.Used() != 100 || b.Reserved() != 100 {
+		t.Errorf("%d can be reserved, %d are, %d are used", b.Limit(), b.Reserved(), b.Used())
 	}
 	if b.Reserve(-30); !b.Reserve(30) || b.Reserve(1) {
 		t.Error("what was given back cannot be reserved again")
 	}
-	if b.Reserve(-50); b.Used() != 100 || !none.Reserve(1) {
-		t.Errorf("%d used", b.Used())
+	if b.Reserve(-100); b.Reserved() != 0 || !none.Reserve(1) || none.Reserved() != 0 {
+		t.Errorf("%d reserved", b.Reserved())
 	}
 	free := state.NewBudget(-1)
-	if !free.Reserve(1<<40) || free.Used() != 1<<40 {
-		t.Error("a budget without limit refuses")
-	}
-	free.Reserve(-1 << 40)
-	if free.Add(1 << 40); free.Over() > 0 || free.Limit() != 0 {
+	if free.Add(1 << 40); free.Over() > 0 || free.Limit() != 0 || !free.Reserve(1<<40) {
 		t.Error("a budget without limit is spent")
 	}
 	var used []int64
