@@ -127,6 +127,8 @@ func (c *count) Add(r *kgo.Record) error {
 	return nil
 }
 
+func (c *count) Last() []*kgo.Record { return nil }
+
 func (c *count) Sent() int64 { return c.sent }
 
 func (c *count) Want() map[Row]Value { return c.want }

@@ -119,6 +119,8 @@ func (f *flights) Touch() (all []*kgo.Record) {
 	return all
 }
 
+func (f *flights) Last() []*kgo.Record { return nil }
+
 func (f *flights) Sent() int64 { return int64(len(f.airports) + len(f.sent)) }
 
 func (f *flights) Add(r *kgo.Record) error {

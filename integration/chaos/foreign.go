@@ -161,6 +161,8 @@ func (f *foreign) Touch() (all []*kgo.Record) {
 	return all
 }
 
+func (f *foreign) Last() []*kgo.Record { return nil }
+
 func (f *foreign) Sent() int64 { return f.sent }
 
 func (f *foreign) Add(r *kgo.Record) error {

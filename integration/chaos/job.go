@@ -50,6 +50,7 @@ type Job interface {
 	First() []*kgo.Record // what must be in the input before anything else
 	Next() *kgo.Record    // one more record of input
 	Touch() []*kgo.Record // records that update every row that Next has updated
+	Last() []*kgo.Record  // what may be in the input only when everything else is
 	Sent() int64          // how many records all of them have made
 
 	// Add takes a record of the input into the batch, and Want is what comes of all that was added.

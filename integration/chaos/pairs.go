@@ -100,7 +100,7 @@ func (p *pairs) record(left bool, key int, at int64) *kgo.Record {
 }
 
 // Touch sends a record of each key to one of the sides, the first time and the second time not to the same: whoever takes those of the second must remember those of the first. All are of one time,
-// which is still that of records before. After the second time come two more for each partition, each much younger: they close the windows of all, but for the last of themselves.
+// which is still that of records before.
 func (p *pairs) Touch() (all []*kgo.Record) {
 	now := p.sent
 	if p.touches > 0 {
@@ -110,9 +110,13 @@ func (p *pairs) Touch() (all []*kgo.Record) {
 		all = append(all, p.record((key+p.touches)%2 == 0, key, now))
 	}
 	p.touches++
-	if p.touches < 2 {
-		return all
-	}
+	return all
+}
+
+// Last is two more records for each partition, each much younger: they close the windows of all, but for the last of themselves. An instance that saw them while the other side's
+// records are still on their way to the broker would be right to call those late.
+func (p *pairs) Last() (all []*kgo.Record) {
+	now := p.sent
 	for n := range 2 {
 		for key := range closers {
 			all = append(all, p.record(true, pairsKeys+key, now+int64(n+1)*int64(time.Hour/time.Millisecond)))

@@ -16,6 +16,7 @@ func TestPairsJob(t *testing.T) {
 	touched := b.rows()
 	b.driver.Restart()
 	b.send(b.job.Touch()...)
+	b.send(b.job.Last()...)
 	got, want := b.rows(), b.job.Want()
 	if !maps.Equal(got, want) {
 		t.Fatalf("%d rows differ from the batch, which has %d", len(got), len(want))

@@ -155,8 +155,11 @@ func (r *run) drained() error {
 }
 
 // touch updates every row and waits until that is committed.
-func (r *run) touch() error {
-	if err := produceAll(r.ctx, r.client, r.job.Touch()); err != nil {
+func (r *run) touch() error { return r.settle(r.job.Touch()) }
+
+// settle sends records and waits until they are committed.
+func (r *run) settle(records []*kgo.Record) error {
+	if err := produceAll(r.ctx, r.client, records); err != nil {
 		return err
 	}
 	return r.drained()
@@ -190,6 +193,11 @@ func (r *run) finish() (c Comparison, err error) {
 	r.say("a fresh process restored %d rows in %.1f s; every row is updated once more", rows, e.At.Sub(fresh.Started).Seconds())
 	if err := r.touch(); err != nil {
 		return c, err
+	}
+	if last := r.job.Last(); len(last) > 0 {
+		if err := r.settle(last); err != nil {
+			return c, err
+		}
 	}
 	if err := r.fleet.quit(); err != nil {
 		return c, err
