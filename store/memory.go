@@ -72,7 +72,7 @@ type memory struct {
 	bytes      int64 // the same in bytes, as of the last commit
 	names      int64 // bytes of all names
 	dirtyBytes int64
-	published  int64 // what the budget was told
+	share      state.Share
 	hand       uint32
 	forgotten  int   // entries, since the index was made
 	expired    int64 // by committed transactions
@@ -356,16 +356,11 @@ func (m *memory) heldBytes() int64 {
 const pendingSize = int64(unsafe.Sizeof(layered{}) + unsafe.Sizeof(sortKey{}) + unsafe.Sizeof(state.Row{})/2)
 
 // account tells the budget.
-func (m *memory) account() {
-	now := m.memoryHeld()
-	m.env.Budget.Add(now - m.published)
-	m.published = now
-}
+func (m *memory) account() { m.share.Hold(m.env.Budget, m.memoryHeld()) }
 
 // Close gives the memory back. The store may not be used any more.
 func (m *memory) Close() {
-	m.env.Budget.Add(-m.published)
-	m.published = 0
+	m.share.Hold(m.env.Budget, 0)
 	m.broken = &state.Broken{Store: m.name, Err: errors.New("the store is closed")}
 }
 

@@ -287,16 +287,11 @@ func (s *JoinRows) memory() int64 {
 }
 
 // account tells the budget what the store holds.
-func (s *JoinRows) account() {
-	now := s.memory()
-	s.env.Budget.Add(now - s.published)
-	s.published = now
-}
+func (s *JoinRows) account() { s.share.Hold(s.env.Budget, s.memory()) }
 
 // Close is part of state.Live.
 func (s *JoinRows) Close() {
-	s.env.Budget.Add(-s.published)
-	s.published = 0
+	s.share.Hold(s.env.Budget, 0)
 	s.broken = &state.Broken{Store: s.name, Err: errors.New("the store is closed")}
 }
 

@@ -70,9 +70,9 @@ type JoinRows struct {
 	dirty int64 // bytes of rows that no commit has taken
 	waits int64 // bytes of pending and frozen rows
 
-	expired   int64
-	published int64
-	broken    *state.Broken
+	expired int64
+	share   state.Share
+	broken  *state.Broken
 }
 
 var (

@@ -29,11 +29,12 @@ type Waiting struct {
 	frozen  map[string]bool
 	loading map[string][]byte // prior values of rows in old formats that a bulk load has seen
 
-	bytes, published int64
-	pendingBytes     int64
-	frozenBytes      int64
-	dirtyBytes       int64
-	broken           *state.Broken
+	bytes        int64
+	share        state.Share
+	pendingBytes int64
+	frozenBytes  int64
+	dirtyBytes   int64
+	broken       *state.Broken
 }
 
 // waitingRow is a row as its bytes. Rows are never changed, so that a commit and a checkpoint can hold on to them.
@@ -142,8 +143,7 @@ func (s *Waiting) remove(key string) {
 // account tells the budget what the store holds.
 func (s *Waiting) account() {
 	now := s.bytes + s.dirtyBytes + s.pendingBytes + s.frozenBytes + rowMemory*int64(len(s.rows))
-	s.env.Budget.Add(now - s.published)
-	s.published = now
+	s.share.Hold(s.env.Budget, now)
 }
 
 // find is the row of a key.
@@ -359,12 +359,11 @@ func (s *Waiting) Stats() state.Stats {
 		rows, bytes := s.env.Backend.Count(s.env.Slot)
 		return state.Stats{Entries: rows, Bytes: bytes}
 	}
-	return state.Stats{Entries: int64(len(s.rows)), Bytes: s.bytes, Dirty: s.dirtyBytes, Pending: s.pendingBytes + s.frozenBytes, Held: s.pendingBytes + s.frozenBytes, Memory: s.published}
+	return state.Stats{Entries: int64(len(s.rows)), Bytes: s.bytes, Dirty: s.dirtyBytes, Pending: s.pendingBytes + s.frozenBytes, Held: s.pendingBytes + s.frozenBytes, Memory: s.share.Held}
 }
 
 // Close is part of state.Live.
 func (s *Waiting) Close() {
-	s.env.Budget.Add(-s.published)
-	s.published = 0
+	s.share.Hold(s.env.Budget, 0)
 	s.broken = &state.Broken{Store: s.name, Err: errClosed}
 }

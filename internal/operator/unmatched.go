@@ -39,7 +39,7 @@ type Unmatched struct {
 
 	live, bytes  int64
 	dirty, waits int64
-	published    int64
+	share        state.Share
 	broken       *state.Broken
 	nb           []byte
 }
@@ -488,7 +488,6 @@ func (s *Unmatched) Stats() state.Stats {
 
 // Close is part of state.Live.
 func (s *Unmatched) Close() {
-	s.env.Budget.Add(-s.published)
-	s.published = 0
+	s.share.Hold(s.env.Budget, 0)
 	s.broken = &state.Broken{Store: s.name, Err: errors.New("the store is closed")}
 }

@@ -41,11 +41,7 @@ func (s *Unmatched) memory() int64 {
 	return s.held + loneRowSize*int64(len(s.rows)+len(s.spare))
 }
 
-func (s *Unmatched) account() {
-	now := s.memory()
-	s.env.Budget.Add(now - s.published)
-	s.published = now
-}
+func (s *Unmatched) account() { s.share.Hold(s.env.Budget, s.memory()) }
 
 // compact gives back what is held for nothing, if it is much. It is called between records. What a commit or a checkpoint has been given stays as it is: bytes are never changed.
 func (s *Unmatched) compact() {

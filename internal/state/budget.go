@@ -63,3 +63,14 @@ func (b *Budget) Over() int64 {
 	}
 	return b.used.Load() - b.limit
 }
+
+// Share is what a store has told a budget that it holds. The zero value is nothing.
+type Share struct {
+	Held int64 // bytes
+}
+
+// Hold tells the budget that the store holds now bytes instead of what it held before.
+func (s *Share) Hold(b *Budget, now int64) {
+	b.Add(now - s.Held)
+	s.Held = now
+}

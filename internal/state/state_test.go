@@ -126,3 +126,17 @@ func TestBudget(t *testing.T) {
 		t.Errorf("used %v", used)
 	}
 }
+
+func TestShare(t *testing.T) {
+	b := state.NewBudget(100)
+	var one, other state.Share
+	one.Hold(b, 70)
+	other.Hold(b, 20)
+	if one.Hold(b, 50); b.Used() != 70 || one.Held != 50 {
+		t.Errorf("%d used, %d of them by one", b.Used(), one.Held)
+	}
+	one.Hold(b, 0)
+	if one.Hold(nil, 5); b.Used() != 20 || one.Held != 5 {
+		t.Errorf("%d used", b.Used())
+	}
+}
