@@ -24,18 +24,14 @@ func (x *index[P]) init(byValue bool) int64 {
 	return int64(unsafe.Sizeof(x.last))
 }
 
-// insert adds an entry under its name, or under the key that was last looked for, which share may exchange for an equal one.
-func (x *index[P]) insert(id uint32, name string, share func(P) P) {
+// insert adds an entry under its name, or under the key that was last looked for.
+func (x *index[P]) insert(id uint32, name string) {
 	if x.byValue == nil {
 		x.byName[name] = id
 		return
 	}
-	p := x.last
-	if share != nil {
-		p = share(p)
-	}
-	x.byValue[p] = id
-	x.keys[id>>chunkBits][id&chunkMask] = p
+	x.byValue[x.last] = id
+	x.keys[id>>chunkBits][id&chunkMask] = x.last
 }
 
 // erase ends an entry.

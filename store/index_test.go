@@ -19,7 +19,7 @@ func TestIndex(t *testing.T) {
 		}
 		for id, name := range []string{"a", "b", "c"} {
 			x.last = name
-			x.insert(uint32(id), name, func(s string) string { return name[:len(s)] })
+			x.insert(uint32(id), name)
 		}
 		x.erase(1, "b")
 		x.renew()

@@ -25,6 +25,7 @@ type segmented struct {
 	learned   bool  // the backend was asked for it
 	parts     map[int64]*segment
 	recent    *segment // the one that was last asked for
+	filters   int64    // bytes of all filters
 	rows      []state.SegmentBatch
 	drop      []state.Segment
 	freezing  int64 // observed time in the frozen layer
@@ -127,13 +128,14 @@ func (p *segment) lacks(name []byte) bool {
 // close gives the memory of filters back.
 func (g *segmented) close() {
 	for _, p := range g.parts {
-		p.unfilter()
+		g.unfilter(p)
 	}
 }
 
-// unfilter ends the filter.
-func (p *segment) unfilter() {
+// unfilter ends a segment's filter.
+func (g *segmented) unfilter(p *segment) {
 	if p.left != nil {
+		g.filters -= p.left.held
 		p.left.close()
 		p.left = nil
 	}
@@ -144,20 +146,25 @@ func (p *segment) add(id uint32) {
 	p.live++
 }
 
-func (p *segment) lose(e *entry) {
+func (g *segmented) lose(p *segment, e *entry) {
 	p.live--
 	if e.was < 0 {
 		return
 	}
 	p.whole = false
 	p.losses++
-	p.leave(hashText(e.name))
+	g.leave(p, hashText(e.name))
 }
 
 // leave is told of a row that the backend has and memory has not.
-func (p *segment) leave(hash uint64) {
-	if p.left != nil && !p.left.add(hash) {
-		p.unfilter()
+func (g *segmented) leave(p *segment, hash uint64) {
+	if p.left == nil {
+		return
+	}
+	before := p.left.held
+	room := p.left.add(hash)
+	if g.filters += p.left.held - before; !room {
+		g.unfilter(p)
 	}
 }
 
@@ -269,7 +276,7 @@ func (g *segmented) purge(first int64) {
 			g.tidy(p)
 			continue
 		}
-		p.unfilter()
+		g.unfilter(p)
 		for _, id := range p.ids {
 			if g.in(id, p) && !g.m.slab.at(id).pending() {
 				g.m.free(id)
@@ -322,10 +329,10 @@ func (g *segmented) load(to state.Loader, name, value []byte, at int64) error {
 	m := g.m
 	p := g.segment(t)
 	p.whole = false
-	p.leave(hashBytes(name))
+	g.leave(p, hashBytes(name))
 	if value == nil {
-		return s.PutSegment(g.of(floor(t, g.length)), name, nil)
+		return s.PutSegment(g.of(p.number), name, nil)
 	}
 	m.vb = row(m.vb[:0], value, at)
-	return s.PutSegment(g.of(floor(t, g.length)), name, m.vb)
+	return s.PutSegment(g.of(p.number), name, m.vb)
 }

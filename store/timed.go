@@ -182,19 +182,15 @@ func (s *timed[K, V]) add(id uint32, name string) {
 		s.byTime.Set(treeItem{name, id})
 	}
 	s.nowhere = false
-	if s.kind.share == nil {
-		s.insert(id, name, nil)
-		return
+	if s.kind.share != nil {
+		s.last.key = s.kind.share(s.last.key, name[:len(name)-s.tail])
 	}
-	s.insert(id, name, func(p placed[K]) placed[K] {
-		p.key = s.kind.share(p.key, name[:len(name)-s.tail])
-		return p
-	})
+	s.insert(id, name)
 }
 
 func (s *timed[K, V]) forget(id uint32) {
 	e := s.slab.at(id)
-	s.segment(placeOf(e.name, s.tail).at).lose(e)
+	s.lose(s.segment(placeOf(e.name, s.tail).at), e)
 	if s.byKey != nil {
 		s.byKey.Delete(treeItem{name: e.name})
 	}

@@ -42,11 +42,7 @@ func (s *timed[K, V]) Applied() {
 // Stats are as of the last write.
 func (s *timed[K, V]) Stats() state.Stats {
 	st := s.memory.Stats()
-	for _, p := range s.parts {
-		if p.left != nil {
-			st.Memory += p.left.held
-		}
-	}
+	st.Memory += s.filters
 	return st
 }
 

@@ -309,7 +309,7 @@ func (s *timed[K, V]) bring(n int64) {
 	}
 	if p.losses == losses {
 		p.whole = true
-		p.unfilter()
+		s.unfilter(p)
 		p.left = &filter{budget: s.env.Budget}
 	}
 }

@@ -92,11 +92,10 @@ func (s *keyValue[K, V]) locate(name []byte) (uint32, bool, error) {
 }
 
 func (s *keyValue[K, V]) add(id uint32, name string) {
-	if s.kind.share == nil {
-		s.insert(id, name, nil)
-		return
+	if s.kind.share != nil {
+		s.last = s.kind.share(s.last, name)
 	}
-	s.insert(id, name, func(key K) K { return s.kind.share(key, name) })
+	s.insert(id, name)
 }
 
 func (s *keyValue[K, V]) forget(id uint32) { s.erase(id, s.slab.at(id).name) }
