@@ -34,7 +34,7 @@ type Config struct {
 	// Workers is how many goroutines own tasks, each with a producer. Zero means GOMAXPROCS.
 	Workers int
 	// Memory is by how many bytes the stores together may make the process grow: caches, memtables and staged writes, and what Go's collector adds to
-	// them as long as GOGC is 100. Filters of large windows may have up to a quarter more. Zero means half of GOMEMLIMIT, or 512 MiB.
+	// them as long as GOGC is 100. Filters of large windows may have up to three eighths more. Zero means half of GOMEMLIMIT, or 512 MiB.
 	Memory int64
 	// InstanceID makes this a static member of the group (Kafka's group.instance.id): a restart within SessionTimeout moves no task. It must differ between
 	// instances and stay with each; a second process with the same id stops the first. Empty means a dynamic member.

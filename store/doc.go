@@ -24,8 +24,9 @@
 // half the retention (a minute at least), and a segment that has expired as a whole is dropped at the next checkpoint. What expires before its first
 // checkpoint never touches the disk. The largest time that was written is kept with the state, so a restart or move does not let anything come back.
 //
-// A key that was never written is mostly known to be new without a look at the disk: each segment has a filter in memory, ten bits a key, as long as all filters together fit a
-// quarter of kolk.Config.Memory. A store that was closed and opened again has none for the segments that it had on disk.
+// A key that was never written is mostly known to be new without a look at the disk: each segment has a filter in memory, ten to twenty bits a key; all filters together
+// take up to three eighths of kolk.Config.Memory, and beyond that they err more often, and give up at last. A store
+// that was closed and opened again has none for the segments that it had on disk; only that of Stream.Deduplicate makes them again.
 //
 // The changelog has the bytes of Kafka Streams: the key, the start and four zero bytes for windows; the key, the end and the start for sessions.
 //

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/kolkstreams/kolk/internal/bloom"
 	"github.com/kolkstreams/kolk/internal/state"
 )
 
@@ -36,9 +37,9 @@ type segmented struct {
 // segment is what is known of a segment.
 type segment struct {
 	number int64
-	whole  bool    // memory has all of its rows
-	left   *filter // of rows that left memory; nil if not all of them are known
-	losses int     // rows that left memory
+	whole  bool          // memory has all of its rows
+	left   *bloom.Filter // of rows that left memory; nil if not all of them are known
+	losses int           // rows that left memory
 	ids    []uint32
 	live   int
 }
@@ -112,7 +113,7 @@ func (g *segmented) segment(at int64) *segment {
 		_, stored := slices.BinarySearch(g.backend.Segments(g.m.env.Slot), n)
 		p = &segment{number: n, whole: !stored}
 		if p.whole {
-			p.left = &filter{budget: g.m.env.Budget}
+			p.left = bloom.New(g.m.env.Budget)
 		}
 		g.parts[n] = p
 	}
@@ -122,7 +123,7 @@ func (g *segmented) segment(at int64) *segment {
 
 // lacks says that the backend is known not to have the row of a name that memory has not.
 func (p *segment) lacks(name []byte) bool {
-	return p.whole || p.left != nil && !p.left.has(hashBytes(name))
+	return p.whole || p.left != nil && !p.left.Has(bloom.HashBytes(name))
 }
 
 // close gives the memory of filters back.
@@ -135,8 +136,8 @@ func (g *segmented) close() {
 // unfilter ends a segment's filter.
 func (g *segmented) unfilter(p *segment) {
 	if p.left != nil {
-		g.filters -= p.left.held
-		p.left.close()
+		g.filters -= p.left.Held()
+		p.left.Close()
 		p.left = nil
 	}
 }
@@ -153,17 +154,17 @@ func (g *segmented) lose(p *segment, e *entry) {
 	}
 	p.whole = false
 	p.losses++
-	g.leave(p, hashText(e.name))
+	g.leave(p, bloom.HashText(e.name))
 }
 
 // leave is told of a row that the backend has and memory has not.
 func (g *segmented) leave(p *segment, hash uint64) {
-	if p.left == nil {
+	if p.left == nil || p.left.Has(hash) { // most of those that leave again
 		return
 	}
-	before := p.left.held
-	room := p.left.add(hash)
-	if g.filters += p.left.held - before; !room {
+	before := p.left.Held()
+	room := p.left.Add(hash)
+	if g.filters += p.left.Held() - before; !room {
 		g.unfilter(p)
 	}
 }
@@ -329,7 +330,7 @@ func (g *segmented) load(to state.Loader, name, value []byte, at int64) error {
 	m := g.m
 	p := g.segment(t)
 	p.whole = false
-	g.leave(p, hashBytes(name))
+	g.leave(p, bloom.HashBytes(name))
 	if value == nil {
 		return s.PutSegment(g.of(p.number), name, nil)
 	}

@@ -22,8 +22,7 @@ type timed[K comparable, V any] struct {
 	index[placed[K]]
 	keySerde serde.Serde[K]
 	kind     keyKind[K]
-	nowhere  bool // what was last looked for is neither in memory nor in the backend
-	tail     int  // bytes of a name after the key
+	tail     int // bytes of a name after the key
 	byKey    *btree.BTreeG[treeItem]
 	byTime   *btree.BTreeG[treeItem]
 	items    []item // scratch
@@ -119,7 +118,7 @@ func (s *timed[K, V]) seek(p placed[K]) (uint32, bool) {
 	if s.byValue != nil {
 		id, ok := s.byValue[p]
 		if !ok {
-			s.last, s.nowhere = p, false
+			s.last = p
 			s.encodeName(p)
 		}
 		return id, ok
@@ -130,14 +129,9 @@ func (s *timed[K, V]) seek(p placed[K]) (uint32, bool) {
 
 // entry finds an entry, in memory or in the backend.
 func (s *timed[K, V]) entry(p placed[K]) (uint32, *entry) {
-	var id uint32
-	if s.nowhere && s.last == p {
-		id = s.enter(s.encodeName(p), nil, false, true) // it was just looked up, and is now to be written
-	} else {
-		var ok bool
-		if id, ok = s.seek(p); !ok {
-			id = s.create(s.kb, true)
-		}
+	id, ok := s.seek(p)
+	if !ok {
+		id = s.create(s.kb, true)
 	}
 	e := s.slab.at(id)
 	if !e.has(touched) {
@@ -168,7 +162,7 @@ func (s *timed[K, V]) locate(name []byte) (uint32, bool, error) {
 	if err != nil {
 		return 0, false, err
 	}
-	s.last, s.nowhere = p, false
+	s.last = p
 	id, ok := s.byValue[p]
 	return id, ok, nil
 }
@@ -181,7 +175,6 @@ func (s *timed[K, V]) add(id uint32, name string) {
 	if s.byTime != nil {
 		s.byTime.Set(treeItem{name, id})
 	}
-	s.nowhere = false
 	if s.kind.share != nil {
 		s.last.key = s.kind.share(s.last.key, name[:len(name)-s.tail])
 	}
@@ -209,7 +202,6 @@ func (s *timed[K, V]) lookup(p placed[K]) (value V, at int64, ok bool) {
 	id, ok := s.seek(p)
 	if !ok {
 		if s.segment(p.at).lacks(s.kb) {
-			s.nowhere = s.byValue != nil
 			return value, 0, false // and nothing is gained from keeping that
 		}
 		id = s.create(s.kb, true)

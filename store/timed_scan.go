@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"github.com/tidwall/btree"
+
+	"github.com/kolkstreams/kolk/internal/bloom"
 )
 
 // query is which entries to visit.
@@ -310,7 +312,7 @@ func (s *timed[K, V]) bring(n int64) {
 	if p.losses == losses {
 		p.whole = true
 		s.unfilter(p)
-		p.left = &filter{budget: s.env.Budget}
+		p.left = bloom.New(s.env.Budget)
 	}
 }
 

@@ -19,13 +19,13 @@ func (b *Budget) Add(delta int64) {
 	}
 }
 
-// Reserve asks for memory for what makes stores faster and cannot be evicted bit by bit: filters. It has a limit of its own, as large as that of the rest, and does
-// not count as used. It returns false, and nothing is reserved, if there is not enough left. A negative number gives back.
+// Reserve asks for memory for what makes stores faster and cannot be evicted bit by bit: filters. It has a limit of its own, half as much again as that of the rest, and
+// does not count as used. It returns false, and nothing is reserved, if there is not enough left. A negative number gives back.
 func (b *Budget) Reserve(delta int64) bool {
 	if b == nil {
 		return true
 	}
-	if now := b.reserved.Add(delta); delta > 0 && b.limit > 0 && now > b.limit {
+	if now := b.reserved.Add(delta); delta > 0 && b.limit > 0 && now > b.limit+b.limit/2 {
 		b.reserved.Add(-delta)
 		return false
 	}

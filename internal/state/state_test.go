@@ -95,13 +95,13 @@ func TestBudget(t *testing.T) {
 	if b.Add(-20); b.Over() > 0 {
 		t.Errorf("over by %d", b.Over())
 	}
-	if !b.Reserve(100) || b.Reserve(1) || b.Used() != 100 || b.Reserved() != 100 {
+	if !b.Reserve(150) || b.Reserve(1) || b.Used() != 100 || b.Reserved() != 150 {
 		t.Errorf("%d can be reserved, %d are, %d are used", b.Limit(), b.Reserved(), b.Used())
 	}
 	if b.Reserve(-30); !b.Reserve(30) || b.Reserve(1) {
 		t.Error("what was given back cannot be reserved again")
 	}
-	if b.Reserve(-100); b.Reserved() != 0 || !none.Reserve(1) || none.Reserved() != 0 {
+	if b.Reserve(-150); b.Reserved() != 0 || !none.Reserve(1) || none.Reserved() != 0 {
 		t.Errorf("%d reserved", b.Reserved())
 	}
 	free := state.NewBudget(-1)
