@@ -53,10 +53,12 @@ const (
 	segmentBytes = 8 << 20
 	// A segment's memtable. It must not become smaller in a later release: Badger cannot replay a larger one's log.
 	defaultSegmentMemtable = 8 << 20
-	// So many tables of a segment lie beside each other before they are merged, and below that there is mostly one level: each row is written two or three times
-	// instead of ten, and half the processor time of a large segment's writes is saved. A read asks more tables, most of whose filters deny at once.
+	// So many tables of a segment lie beside each other before they are merged, and below that there is mostly one level: each row is written three or four times
+	// instead of ten, and half the processor time of a large segment's writes is saved. A read asks more tables, most of whose filters deny at once. A smaller level
+	// would go on to the next one table at a time; what lies beside each other cannot be merged with it meanwhile, is merged with itself instead, and takes
+	// hundreds of megabytes for that.
 	segmentRuns  = 30
-	segmentLevel = 128 << 20
+	segmentLevel = 512 << 20
 	// A merge builds a dozen tables at a time, each in six times its size of memory. So they are small, also at the lower levels.
 	segmentTable = 1 << 20
 	// Of blocks that were read, which are decompressed.

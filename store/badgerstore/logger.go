@@ -16,7 +16,11 @@ func (l *logger) Errorf(format string, args ...any) {
 	l.to.Error("badger: "+strings.TrimSpace(fmt.Sprintf(format, args...)), "dir", l.dir)
 }
 
+// Warningf leaves out what Badger says of caches that are small on purpose, each minute, a page long.
 func (l *logger) Warningf(format string, args ...any) {
+	if strings.Contains(format, "might be too small") || strings.HasPrefix(format, "Cache life expectancy") {
+		return
+	}
 	l.to.Warn("badger: "+strings.TrimSpace(fmt.Sprintf(format, args...)), "dir", l.dir)
 }
 
