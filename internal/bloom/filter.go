@@ -19,7 +19,6 @@ type Filter struct {
 	budget *state.Budget
 	parts  []part
 	held   int64 // bytes
-	full   bool  // there was no memory for another part
 }
 
 type part struct {
@@ -60,7 +59,7 @@ func (f *Filter) Held() int64 { return f.held }
 func (f *Filter) Add(hash uint64) bool {
 	n := len(f.parts)
 	if n == 0 || f.parts[n-1].names >= f.parts[n-1].room {
-		if f.full || !f.extend() {
+		if !f.extend() {
 			return f.squeeze(hash)
 		}
 		n = len(f.parts)
@@ -83,7 +82,6 @@ func (f *Filter) extend() bool {
 			return true
 		}
 		if size/2 < min(want, leastPart) {
-			f.full = true
 			return false
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"unsafe"
 
 	"github.com/kolkstreams/kolk/internal/state"
 )
@@ -33,7 +32,7 @@ func (s *Set) Committed() {
 	for _, x := range s.live.list[s.committed:] {
 		s.waits += size(x)
 	}
-	s.committed = s.flushed
+	s.committed, s.dirty = s.flushed, 0
 	s.settledAt = s.observed
 	s.trim()
 }
@@ -50,7 +49,7 @@ func size(x ref) int64 {
 func (s *Set) Rollback() {
 	s.check()
 	s.live.cut(s.committed)
-	s.flushed = s.committed
+	s.flushed, s.dirty = s.committed, 0
 	s.observed = s.settledAt
 	s.trim()
 }
@@ -60,8 +59,6 @@ type sortKey struct {
 	head, next uint64
 	at         uint32 // place in the list
 }
-
-const sortSize = int64(unsafe.Sizeof(sortKey{}) + unsafe.Sizeof(state.Row{}))
 
 // Freeze is part of state.Live. The rows go with FreezeSegments.
 func (s *Set) Freeze() []state.Batch {
@@ -97,7 +94,7 @@ func (s *Set) thaw() {
 	for _, x := range s.frozen.list[s.committed:] {
 		name, row := s.frozen.at(x)
 		key, cell := split(name)
-		s.live.put(hashIn(hashKey(key), cell), key, cell, row, x.flags)
+		s.live.put(hashIn(hashKey(key), cell), key, cell, row, x.flags&^dead)
 	}
 	s.frozen.cut(s.committed)
 	s.flushed -= s.committed
@@ -171,6 +168,7 @@ func (s *Set) sorted(places []sortKey) []state.Row {
 		}
 		rows = append(rows, r)
 	}
+	s.listed += len(rows)
 	return rows
 }
 
@@ -189,26 +187,30 @@ func (s *Set) Applied() {
 	}
 	s.expired, s.lost = s.expired+s.lost, 0
 	s.savedAt = max(s.savedAt, s.freezeAt)
-	s.batches, s.drop, s.freezes = nil, s.drop[:0], 0
-	if cap(s.sorting) > 1<<16 {
+	s.batches, s.drop, s.freezes, s.listed = nil, s.drop[:0], 0, 0
+	if cap(s.sorting) > 1<<14 {
 		s.sorting = nil
 	}
 	if s.frozen != nil {
-		if s.account(); s.env.Budget.Over() > 0 {
-			s.clean = append(s.clean, s.frozen) // trim gives them up at once
-		} else {
-			s.keep(s.frozen)
-		}
-		s.frozen = nil
+		s.clean, s.frozen = append(s.clean, s.frozen), nil
 	}
 	s.purge(s.horizon(s.settledAt))
+	if s.freed {
+		s.refill()
+		s.freed = false
+	}
 	s.trim()
+	s.join()
+	s.account()
 }
 
 // parse takes a name from outside apart.
 func parse(name []byte) (key []byte, cell int64, err error) {
 	if len(name) < tail {
 		return nil, 0, fmt.Errorf("a key of %d bytes, at least %d are needed for its place in time", len(name), tail)
+	}
+	if len(name) > state.MaxKey {
+		return nil, 0, fmt.Errorf("a key of %d bytes, at most %d are possible", len(name), state.MaxKey)
 	}
 	key, cell = split(name)
 	if cell < 0 {
@@ -284,6 +286,9 @@ func (s *Set) Load(to state.Loader, name, value []byte, at int64) error {
 		return err
 	}
 	if cell > s.observed {
+		if first := s.horizon(cell); s.floor(first) > s.floor(s.horizon(s.observed)) {
+			s.purge(first)
+		}
 		s.observed, s.settledAt, s.savedAt = cell, cell, cell
 		if err := to.Put(s.env.Slot+1, observedKey, binary.BigEndian.AppendUint64(nil, uint64(cell))); err != nil {
 			return err

@@ -63,7 +63,7 @@ func (s *Set) catchUp(p *part) {
 	if p.left == nil || !p.behind {
 		return
 	}
-	if p.misses++; p.misses%fillEvery > 0 {
+	if p.misses++; p.misses%s.every > 0 {
 		return
 	}
 	n := 0
@@ -73,7 +73,7 @@ func (s *Set) catchUp(p *part) {
 		if _, _, bad = parse(name); bad != nil {
 			return false
 		}
-		if n == fillRows {
+		if n == s.fill {
 			p.behind, p.next = true, append(p.next[:0], name...)
 			return false
 		}
@@ -95,8 +95,18 @@ func (s *Set) unfilter(p *part) {
 	}
 }
 
+// refill begins filters anew that there was no memory for, as others have gone.
+func (s *Set) refill() {
+	for _, p := range s.parts {
+		if p.left == nil {
+			p.left, p.behind, p.next = bloom.New(s.env.Budget), true, nil
+		}
+	}
+}
+
 // purge forgets what has expired: clean rows, and all that is known of segments.
 func (s *Set) purge(first int64) {
+	before := s.filters
 	s.clean = slices.DeleteFunc(s.clean, func(r *rows) bool { return r.hi < first })
 	end := s.floor(first)
 	for n, p := range s.parts {
@@ -106,6 +116,7 @@ func (s *Set) purge(first int64) {
 			s.recent = nil
 		}
 	}
+	s.freed = s.freed || s.filters < before
 }
 
 // trim gives memory back if the process holds too much: what the backend has too, the oldest first.
@@ -127,9 +138,8 @@ func (s *Set) trim() {
 	}
 }
 
-// keep takes rows that the backend has got to the clean ones. As many small lists would make each look long, a list is joined with the one before it if that is not twice as large.
-func (s *Set) keep(r *rows) {
-	s.clean = append(s.clean, r)
+// join makes one list of the last two clean ones as long as the one before is not twice as large: many small lists would make each look long.
+func (s *Set) join() {
 	largest := s.env.Budget.Limit() / 8
 	first := s.horizon(s.settledAt)
 	for n := len(s.clean); n > 1; n = len(s.clean) {

@@ -173,11 +173,23 @@ func (r *rows) cut(n int) {
 			r.table[slot] = 0
 		}
 		r.chunks[x.chunk] = r.chunks[x.chunk][:x.off]
+		clear(r.chunks[x.chunk+1:])
 		r.chunks = r.chunks[:x.chunk+1]
+	}
+	if len(r.list) == n {
+		return
 	}
 	r.list = r.list[:n]
 	if r.dead > 0 {
 		r.rebuild()
+	}
+	for i, x := range r.list {
+		name, _ := r.at(x)
+		_, cell := split(name)
+		if i == 0 {
+			r.lo, r.hi = cell, cell
+		}
+		r.lo, r.hi = min(r.lo, cell), max(r.hi, cell)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"unsafe"
 
 	"github.com/kolkstreams/kolk/internal/bloom"
 	"github.com/kolkstreams/kolk/internal/state"
@@ -41,10 +42,13 @@ type Set struct {
 	parts   map[int64]*part
 	recent  *part
 	filters int64 // bytes of all filters
+	freed   bool  // filters have gone since the last checkpoint
 
 	key     []byte // what Seek was given
 	hash    uint64 // of it
 	scratch []byte
+	every   int // fillEvery, fillRows
+	fill    int
 
 	batches []state.SegmentBatch
 	drop    []state.Segment
@@ -52,9 +56,11 @@ type Set struct {
 	added   int64 // rows that it adds
 	expired int64 // entries that have expired
 	lost    int64 // of them those that the backend did not get
+	dirty   int64 // bytes of memory of what is not committed
 	waits   int64 // bytes of names and values of what is committed and not in the backend
 	freezes int64 // bytes of the same that are frozen
 	sorting []sortKey
+	listed  int // rows in batches
 	share   state.Share
 	broken  *state.Broken
 }
@@ -82,11 +88,16 @@ const (
 	MaxValue = 64
 
 	shortest = 60_000 // segment
-	// Rows of the backend that were asked for stay in memory until there are so many of them.
-	mostFound = 10_000
+	// Rows of the backend that were asked for stay in memory until they take so many bytes.
+	mostFound = 1 << 20
 	// Of a segment that was there at the start the filter is made bit by bit, as it is wanted: after so many reads that found nothing it takes in
 	// so many rows, which costs some five times the reads. After a start with fifty million ids it has all of them 800,000 records later.
 	fillEvery, fillRows = 512, 1 << 15
+
+	sortSize = int64(unsafe.Sizeof(sortKey{}))
+	listSize = int64(unsafe.Sizeof(state.Row{}))
+	// rowCost is what a row takes in memory beside its own bytes, about: in the list and the table, and while a checkpoint writes it.
+	rowCost = refSize + 2*slotSize + sortSize + listSize
 )
 
 // observedKey is the key in the store's second slot under which the observed time is.
@@ -96,7 +107,7 @@ var observedKey = []byte("observed")
 func Open(d *state.Decl, env state.Env) *Set {
 	retention := d.Retention + d.Beyond
 	s := &Set{name: d.Name, env: env, retention: retention, length: max(retention/2, shortest),
-		observed: -1, settledAt: -1, savedAt: -1, live: &rows{}, found: &rows{}, parts: make(map[int64]*part)}
+		observed: -1, settledAt: -1, savedAt: -1, live: &rows{}, found: &rows{}, parts: make(map[int64]*part), every: fillEvery, fill: fillRows}
 	s.backend, _ = env.Backend.(state.Segmented)
 	return s
 }
@@ -227,10 +238,13 @@ func (s *Set) read(hash uint64, cell int64, p *part) ([]byte, bool) {
 	if n := len(row); n < timeSize || n > timeSize+MaxValue {
 		s.fail("read key %x: a row of %d bytes, %d to %d are possible", name, n, timeSize, timeSize+MaxValue)
 	}
-	if len(s.found.list) >= mostFound {
+	if s.found.held() >= mostFound {
 		s.found = &rows{}
 	}
 	s.found.put(hash, s.key, cell, row, 0)
+	if len(s.found.list)&255 == 0 {
+		s.account()
+	}
 	return row, true
 }
 
@@ -253,7 +267,12 @@ func (s *Set) Add(cell, at int64, value []byte) {
 	s.part(cell)
 	row := append(binary.BigEndian.AppendUint64(s.scratch[:0], uint64(at)), value...)
 	s.scratch = row[:0]
-	s.live.put(hashIn(s.hash, cell), s.key, cell, row, known)
+	hash, f := hashIn(s.hash, cell), known
+	if was, ok := s.live.get(hash, s.key, cell); ok { // it was restored as deleted
+		f = was.flags & known
+	}
+	s.live.put(hash, s.key, cell, row, f)
+	s.dirty += int64(len(s.key)+tail+len(row)) + rowCost
 	s.observed = max(s.observed, cell)
 	if len(s.live.list)&255 == 0 {
 		s.account()
@@ -274,9 +293,6 @@ func (s *Set) Observed() int64 {
 // Expire is part of state.Live: entries go with their segments.
 func (s *Set) Expire(int64, int) bool { return false }
 
-// rowCost is what a row takes in memory beside its own bytes, about: in the list and the table, and while a checkpoint writes it.
-const rowCost = refSize + 2*slotSize + sortSize
-
 // Stats are as of the last write.
 func (s *Set) Stats() state.Stats {
 	stored, bytes := s.env.Backend.Count(s.env.Slot)
@@ -285,7 +301,7 @@ func (s *Set) Stats() state.Stats {
 	return state.Stats{
 		Entries: stored + int64(s.live.live()+s.frozen.live()),
 		Bytes:   bytes - stored*timeSize + s.waits + s.freezes,
-		Dirty:   int64(len(s.live.list)-s.committed) * (rowCost + int64(len(s.key)+tail+timeSize)),
+		Dirty:   s.dirty,
 		Pending: pending,
 		Held:    pending,
 		Memory:  s.memory() + s.filters,
@@ -299,7 +315,7 @@ func (s *Set) memory() int64 {
 	for _, c := range s.clean {
 		n += c.held()
 	}
-	return n + int64(cap(s.sorting)+s.frozen.live())*sortSize
+	return n + int64(cap(s.sorting))*sortSize + int64(s.listed)*listSize
 }
 
 func (s *Set) account() { s.share.Hold(s.env.Budget, s.memory()) }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"slices"
@@ -30,6 +29,8 @@ type fixture struct {
 	flushed int // records of the open transaction
 	applied int // the changelog's position as of the last checkpoint
 	finish  func()
+	every   int // instead of fillEvery
+	fill    int
 }
 
 const retention = 100_000
@@ -53,6 +54,9 @@ func inMemory() func(bool) state.Backend {
 func (f *fixture) start(fresh bool) {
 	f.backend, f.finish = f.open(fresh), nil
 	f.set = Open(&state.Decl{Name: "ids", Retention: retention - 1, Beyond: 1}, state.Env{Backend: f.backend, Budget: f.budget})
+	if f.every > 0 {
+		f.set.every, f.set.fill = f.every, f.fill
+	}
 }
 
 func (f *fixture) flush() {
@@ -87,7 +91,23 @@ func (f *fixture) freeze() {
 		}
 		f.backend.Switch()
 		f.set.Applied()
+		f.counted()
 		f.applied, f.finish = upTo, nil
+	}
+}
+
+// counted compares the backend's number of rows with what there is.
+func (f *fixture) counted() {
+	f.t.Helper()
+	n := int64(0)
+	b := f.backend.(state.Segmented)
+	for _, seg := range b.Segments(0) {
+		if err := b.ScanSegment(state.Segment{Number: seg}, nil, nil, false, func(_, _ []byte) bool { n++; return true }); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	if rows, _ := b.Count(0); rows != n {
+		f.t.Fatalf("the backend counts %d rows and has %d", rows, n)
 	}
 }
 
@@ -146,7 +166,7 @@ func (f *fixture) has(key string, cell int64) (string, bool) {
 
 // Whatever happens to a store, it has the committed entries and its own that have not expired, and no others; and little memory changes nothing.
 func TestSetAgainstModel(t *testing.T) {
-	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	quiet := slog.New(slog.DiscardHandler)
 	for name, backends := range map[string]func(t *rapid.T) func(bool) state.Backend{
 		"memory": func(*rapid.T) func(bool) state.Backend { return inMemory() },
 		"disk": func(rt *rapid.T) func(bool) state.Backend {
@@ -194,6 +214,8 @@ func checkSet(t *testing.T, rt *rapid.T, open func(bool) state.Backend) {
 			t.Error(err)
 		}
 	}()
+	f.every, f.fill = 2, 3
+	f.set.every, f.set.fill = f.every, f.fill
 	committed, dirty := map[entry]string{}, map[entry]string{}
 	observed, settled, now := int64(-1), int64(-1), int64(0)
 	keys := []string{"", "a", "aa", "a\x00\x00\x00\x00\x00\x00\x00\x00", "b", strings.Repeat("long", 1000)}
@@ -456,6 +478,140 @@ func (c *counting) GetSegment(s state.Segment, key, dst []byte) ([]byte, bool, e
 	return c.Segmented.GetSegment(s, key, dst)
 }
 
+// The budget is told what there is, at any time of a checkpoint, and a transaction is as large as what was added, whatever was looked for last.
+func TestSetTellsItsMemory(t *testing.T) {
+	budget := state.NewBudget(0)
+	f := newFixture(t, inMemory(), budget)
+	check := func(when string, waiting int64) {
+		t.Helper()
+		s := f.set
+		sum := int64(s.listed)*listSize + int64(cap(s.sorting))*sortSize
+		for _, r := range append(slices.Clone(s.clean), s.live, s.frozen, s.found) {
+			if r == nil {
+				continue
+			}
+			for _, c := range r.chunks {
+				sum += int64(cap(c))
+			}
+			sum += int64(cap(r.list))*refSize + int64(len(r.table))*slotSize
+		}
+		if budget.Used() != sum {
+			t.Errorf("%s: the budget is told %d bytes of %d", when, budget.Used(), sum)
+		}
+		if got := s.Stats().Pending; got != waiting {
+			t.Errorf("%s: %d bytes wait, want %d", when, got, waiting)
+		}
+	}
+	const n, own = 30_000, 6 + tail + timeSize
+	for i := range n {
+		f.set.Seek(fmt.Appendf(nil, "%06d", i))
+		f.set.Find(7)
+		f.set.Add(7, 7, nil)
+	}
+	f.set.Seek(make([]byte, 10_000))
+	f.set.Find(7)
+	if got, want := f.set.Stats().Dirty, int64(n*(own+rowCost)); got != want {
+		t.Errorf("%d bytes are dirty, want %d", got, want)
+	}
+	f.commit()
+	check("committed", n*(own+rowCost))
+	f.freeze()
+	if f.set.listed != n {
+		t.Errorf("%d rows are listed, want %d", f.set.listed, n)
+	}
+	check("frozen", n*(own+rowCost))
+	f.finish()
+	check("applied", 0)
+	if len(f.set.clean) != 1 || f.set.listed > 0 {
+		t.Errorf("%d clean lists, %d rows listed", len(f.set.clean), f.set.listed)
+	}
+	// Small checkpoints do not make many lists.
+	for i := range 100 {
+		f.set.Seek(fmt.Appendf(nil, "more-%d", i))
+		f.set.Find(7)
+		f.set.Add(7, 7, nil)
+		f.commit()
+		f.checkpoint()
+	}
+	if n := len(f.set.clean); n > 8 {
+		t.Errorf("%d clean lists", n)
+	}
+	check("many checkpoints", 0)
+}
+
+// Memory for a filter that was not to be had is asked for again once older filters have gone with what they were of.
+func TestSetFiltersAnew(t *testing.T) {
+	budget := state.NewBudget(24_000) // two filters of 16 KiB
+	f := newFixture(t, inMemory(), budget)
+	add := func(cell int64) {
+		for i := range 200 {
+			f.set.Seek(fmt.Append(nil, i))
+			f.set.Find(cell)
+			f.set.Add(cell, cell, make([]byte, MaxValue))
+		}
+		f.commit()
+		f.checkpoint()
+	}
+	add(0)
+	add(60_000)
+	add(120_000)
+	if p := f.set.part(120_000); f.set.part(60_000).left == nil || p.left != nil {
+		t.Fatalf("there is memory for three filters, or for one: %d bytes", budget.Reserved())
+	}
+	add(159_999) // the first segment has expired
+	p := f.set.part(120_000)
+	if p.left == nil || !p.behind {
+		t.Fatalf("no new filter: %+v", p)
+	}
+	for i := range fillEvery + 1 {
+		if _, ok := f.has(fmt.Sprint("new-", i), 120_000); ok {
+			t.Fatalf("new-%d is known", i)
+		}
+	}
+	if p.behind || p.left == nil {
+		t.Errorf("the new filter has not caught up: %+v", p)
+	}
+	for i := range 200 {
+		if _, ok := f.has(fmt.Sprint(i), 120_000); !ok {
+			t.Fatalf("key %d is denied", i)
+		}
+	}
+}
+
+// A name that somebody deleted on the changelog and that comes again before a checkpoint is one row, which the backend had.
+func TestSetCountsRows(t *testing.T) {
+	dir := t.TempDir()
+	f := newFixture(t, func(bool) state.Backend {
+		s, err := badgerstore.Open(dir, badgerstore.Config{Memory: 8 << 20, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}, nil)
+	defer func() { f.stop() }()
+	add := func(want bool) {
+		t.Helper()
+		f.set.Seek([]byte("k"))
+		if _, _, ok := f.set.Find(7); ok != want {
+			t.Fatalf("found %t", ok)
+		} else if !ok {
+			f.set.Add(7, 7, nil)
+		}
+		f.commit()
+	}
+	add(false)
+	f.checkpoint()
+	f.stop()
+	f.log, f.ats = append(f.log, state.Row{Key: f.log[0].Key}), append(f.ats, 7)
+	f.resume(false)
+	add(false)
+	f.checkpoint() // which counts
+	add(true)
+	if st := f.set.Stats(); st.Entries != 1 || st.Bytes != 13 {
+		t.Errorf("%+v", st)
+	}
+}
+
 // What cannot be is refused before anything is changed, and what cannot be read from the changelog is an error that says what it is.
 func TestSetRefuses(t *testing.T) {
 	f := newFixture(t, inMemory(), nil)
@@ -483,8 +639,9 @@ func TestSetRefuses(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"short": "a key of 5 bytes, at least 12 are needed for its place in time",
-		"k\xff\x00\x00\x00\x00\x00\x00\x05\x00\x00\x00\x00": "lies before 1970",
-		"k\x00\x00\x00\x00\x00\x00\x00\x05\x00\x00\x00\x01": "has a sequence number",
+		"k\xff\x00\x00\x00\x00\x00\x00\x05\x00\x00\x00\x00":                                 "lies before 1970",
+		"k\x00\x00\x00\x00\x00\x00\x00\x05\x00\x00\x00\x01":                                 "has a sequence number",
+		strings.Repeat("long", 1<<14) + "k\x00\x00\x00\x00\x00\x00\x00\x05\x00\x00\x00\x00": "a key of 65549 bytes, at most 64000 are possible",
 	} {
 		if err := f.set.Restore([]byte(name), nil, 5); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("restore %q: %v", name, err)
