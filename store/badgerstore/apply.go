@@ -28,11 +28,13 @@ func (s *Store) ApplySegments(batches []state.Batch, segments []state.SegmentBat
 	if err == nil {
 		err = s.apply(batches, segments, drop, data)
 	}
+	if err == nil {
+		err = s.collect()
+	}
 	if err != nil {
 		s.failed = fmt.Errorf("an earlier write failed, the store must be opened again: %w", err)
 		return fmt.Errorf("apply a checkpoint in %s: %w", s.dir, err)
 	}
-	s.collect()
 	return nil
 }
 
@@ -62,6 +64,9 @@ func (s *Store) apply(batches []state.Batch, segments []state.SegmentBatch, drop
 	}
 	for _, b := range segments {
 		size, longest = measure(b.Rows, size, longest)
+	}
+	if longest > inlineAtMost {
+		s.values = true
 	}
 	// Rows go to the log, to a table, and to the next level's table; each has a version and some framing.
 	if err := s.room(3 * size); err != nil {
@@ -230,6 +235,9 @@ func (s *Store) writeAtomically(p plan, record []byte) error {
 	txn := s.db.NewTransactionAt(p.rec.number, true)
 	defer txn.Discard()
 	set := func(key, value []byte) error {
+		if value == nil && s.lingers(key) {
+			return errors.Join(txn.Set(goneKey(key), nil), txn.SetEntry(badger.NewEntry(key, nil).WithMeta(gone[0])))
+		}
 		if value == nil {
 			return txn.Delete(key)
 		}
@@ -254,7 +262,7 @@ func (s *Store) writeInParts(p plan, record []byte) error {
 	if err := s.cfg.fault("rows"); err != nil {
 		return err
 	}
-	err := load(s.db, p.rec.number, s.cfg.fault, func(task sink) error {
+	err := load(s.db, p.rec.number, s.cfg.fault, s.lingers, func(task sink) error {
 		for _, pt := range p.parts {
 			if pt.own.born == 0 {
 				if err := s.emit(pt, task, nil); err != nil {
@@ -271,7 +279,7 @@ func (s *Store) writeInParts(p plan, record []byte) error {
 			if err != nil {
 				return err
 			}
-			err = load(d.db, p.rec.number, s.cfg.fault, func(own sink) error { return s.emit(pt, own, task) })
+			err = load(d.db, p.rec.number, s.cfg.fault, nil, func(own sink) error { return s.emit(pt, own, task) })
 			s.segs.release(d)
 			if err != nil {
 				return err
@@ -417,9 +425,6 @@ func mergeRows(txn *badger.Txn, prefix []byte, rows []state.Row, was []int64) er
 	return failed
 }
 
-// inlineAtMost is a length that no value in a value log is as short as, whatever the memtable is: the length of those is an estimate.
-const inlineAtMost = 64 << 10
-
 // itemLength is the exact length of an item's value.
 func itemLength(item *badger.Item) (int64, error) {
 	n := item.ValueSize()
@@ -435,7 +440,7 @@ func valueLength(txn *badger.Txn, key []byte) (n int64, ok bool, err error) {
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return 0, false, nil
 	}
-	if err != nil {
+	if err != nil || isGone(item) {
 		return 0, false, err
 	}
 	if n, err = itemLength(item); errors.Is(err, errLost) {

@@ -9,6 +9,7 @@ import (
 // Keys in Badger:
 //
 //	00                                        the record of the last checkpoint
+//	00 00 00 key                              a key whose delete lingers, as it is in Badger: see Store.lingers
 //	slot (2) 01 key                           a row of a store
 //	slot (2) 02 segment (8) 01 key            a row of a small segment
 //
@@ -20,7 +21,10 @@ const (
 	rowsOf       = 1
 )
 
-var recordKey = []byte{0}
+var (
+	recordKey  = []byte{0}
+	gonePrefix = []byte{0, 0, 0} // before all rows, so that an undo puts them back after this
+)
 
 // slotPrefix appends the prefix of a store's plain rows.
 func slotPrefix(dst []byte, slot uint16) []byte {

@@ -131,6 +131,7 @@ func (l *loader) finish(data []byte) error {
 		return err
 	}
 	s.finished(rec, nil)
+	s.values = true // perhaps
 	s.db.SetDiscardTs(rec.number)
 	s.segs.setDiscard(rec.number)
 	s.view.Store(newView(s.db, rec))

@@ -39,6 +39,8 @@ type Store struct {
 
 	last   uint64 // the largest number that a checkpoint ever had, finished or not
 	failed error  // why nothing may be written until the next open
+	values bool   // the task's database may have values outside its tables
+	goneAt []byte // where the next look at lingering deletes begins
 
 	mu      sync.Mutex // guards what follows against Switch
 	db      *badger.DB
@@ -47,7 +49,6 @@ type Store struct {
 
 	view       atomic.Pointer[view]
 	background sync.WaitGroup
-	collecting atomic.Bool
 	closing    atomic.Bool
 }
 
@@ -208,7 +209,8 @@ func (s *Store) start(m *mark) error {
 		return damage(s.rowsDir(), "open the database", err)
 	}
 	s.db = db
-	return nil
+	s.values, err = hasValues(s.rowsDir())
+	return err
 }
 
 func (s *Store) rowsDir() string { return filepath.Join(s.dir, rowsName) }

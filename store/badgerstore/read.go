@@ -51,6 +51,9 @@ func get(txn *badger.Txn, key, dst []byte) (_ []byte, ok bool, err error) {
 		if err != nil {
 			break
 		}
+		if isGone(item) {
+			return dst[:n], false, nil
+		}
 		dst, err = appendValue(item, dst[:n])
 		if !errors.Is(err, errLost) {
 			break
@@ -170,7 +173,7 @@ func scanItems(txn *badger.Txn, prefix, from, to []byte, reverse bool, visit fun
 		for it.Seek(low); it.Valid(); it.Next() {
 			item := it.Item()
 			key := item.Key()
-			if bytes.Compare(key, high) >= 0 || !visit(key[len(prefix):], item) {
+			if bytes.Compare(key, high) >= 0 || !isGone(item) && !visit(key[len(prefix):], item) {
 				return
 			}
 		}
@@ -179,7 +182,7 @@ func scanItems(txn *badger.Txn, prefix, from, to []byte, reverse bool, visit fun
 	for it.Seek(high); it.Valid(); it.Next() {
 		item := it.Item()
 		key := item.Key()
-		if bytes.Equal(key, high) {
+		if bytes.Equal(key, high) || isGone(item) {
 			continue
 		}
 		if bytes.Compare(key, low) < 0 || !visit(key[len(prefix):], item) {

@@ -2,7 +2,6 @@ package badgerstore
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 
 	"github.com/dgraph-io/badger/v4"
@@ -13,7 +12,7 @@ import (
 func (s *Store) undo(torn []segmentInfo) error {
 	upto := s.last
 	s.last++
-	n, err := undoRows(s.db, s.rec.number, upto, s.last, s.cfg.fault)
+	n, err := undoRows(s.db, s.rec.number, upto, s.last, s.cfg.fault, s.lingers)
 	if err != nil {
 		return fmt.Errorf("undo an unfinished checkpoint in %s: %w", s.dir, err)
 	}
@@ -23,7 +22,7 @@ func (s *Store) undo(torn []segmentInfo) error {
 		if err != nil {
 			return err
 		}
-		n, err = undoRows(d.db, s.rec.number, upto, s.last, s.cfg.fault)
+		n, err = undoRows(d.db, s.rec.number, upto, s.last, s.cfg.fault, nil)
 		s.segs.release(d)
 		if err != nil {
 			return fmt.Errorf("undo an unfinished checkpoint in %s: %w", s.segs.path(info.id()), err)
@@ -42,11 +41,11 @@ func (s *Store) undo(torn []segmentInfo) error {
 }
 
 // undoRows writes, for every key that has a row of a version in (at, upto], its row as of at under the version to.
-func undoRows(db *badger.DB, at, upto, to uint64, fault func(string) error) (n int64, err error) {
+func undoRows(db *badger.DB, at, upto, to uint64, fault func(string) error, lingers func(key []byte) bool) (n int64, err error) {
 	then := db.NewTransactionAt(at, false)
 	it := db.NewTransactionAt(upto, false).NewIterator(badger.IteratorOptions{AllVersions: true, SinceTs: at})
 	defer it.Close()
-	err = load(db, to, fault, func(write sink) error {
+	err = load(db, to, fault, lingers, func(write sink) error {
 		if err := fault("undo"); err != nil {
 			return err
 		}
@@ -72,24 +71,4 @@ func undoRows(db *badger.DB, at, upto, to uint64, fault func(string) error) (n i
 		return nil
 	})
 	return n, err
-}
-
-// collect gives back space of values that are gone from the value log, in the background. Badger finds in no time that there is nothing to
-// do; each pass over a log file that has enough rewrites what is still in use.
-func (s *Store) collect() {
-	if s.collecting.Swap(true) {
-		return
-	}
-	db := s.db
-	s.background.Go(func() {
-		defer s.collecting.Store(false)
-		for !s.closing.Load() {
-			if err := db.RunValueLogGC(0.5); err != nil {
-				if !errors.Is(err, badger.ErrNoRewrite) && !errors.Is(err, badger.ErrRejected) {
-					s.cfg.Logger.Warn("the value log could not be cleaned; it takes more space than it needs", "dir", s.dir, "error", err)
-				}
-				return
-			}
-		}
-	})
 }

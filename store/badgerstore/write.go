@@ -14,9 +14,11 @@ var deleted = []byte{1} // Badger's own mark of a deleted row
 
 // load writes what fill gives it to the database, under the given version, and returns when all of it is written.
 //
+// lingers, which may be nil, says of which keys a delete must stay: see Store.lingers.
+//
 // The rows are written in order by Badger's one writer, so those that a killed process leaves are the first ones. There is no mark of
 // where they end.
-func load(db *badger.DB, version uint64, fault func(string) error, fill func(sink) error) error {
+func load(db *badger.DB, version uint64, fault func(string) error, lingers func(key []byte) bool, fill func(sink) error) error {
 	loader := db.NewKVLoader(16)
 	var kv pb.KV
 	n := 0
@@ -27,7 +29,12 @@ func load(db *badger.DB, version uint64, fault func(string) error, fill func(sin
 			}
 		}
 		kv = pb.KV{Key: key, Value: value, Version: version}
-		if value == nil {
+		if value == nil && lingers != nil && lingers(key) {
+			if err := loader.Set(&pb.KV{Key: goneKey(key), Version: version}); err != nil {
+				return err
+			}
+			kv.UserMeta = gone
+		} else if value == nil {
 			kv.Meta = deleted
 		}
 		return loader.Set(&kv)
