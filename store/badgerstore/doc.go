@@ -40,6 +40,7 @@
 // # What it does not do
 //
 // There is no time to live: stores delete what expires, by stream time. Only segments that have a database of their own are compressed. Values over 1 MiB (less with little memory)
-// are in a value log, whose space comes back some checkpoints after they were replaced. On systems other than Linux and macOS the lock is
+// are in a value log, whose space comes back some checkpoints after they were replaced; the delete of a row that had such a value takes up a row until merges of tables have dropped
+// the value. On systems other than Linux and macOS the lock is
 // Badger's own, free space is not looked at, and only a store that was closed clean is trusted.
 package badgerstore
