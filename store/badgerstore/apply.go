@@ -65,9 +65,6 @@ func (s *Store) apply(batches []state.Batch, segments []state.SegmentBatch, drop
 	for _, b := range segments {
 		size, longest = measure(b.Rows, size, longest)
 	}
-	if longest > inlineAtMost {
-		s.values = true
-	}
 	// Rows go to the log, to a table, and to the next level's table; each has a version and some framing.
 	if err := s.room(3 * size); err != nil {
 		return err
@@ -81,12 +78,19 @@ func (s *Store) apply(batches []state.Batch, segments []state.SegmentBatch, drop
 		return err
 	}
 	record := p.rec.encode()
-	if p.small(size+int64(len(record)), longest, s.db.Opts().MemTableSize) {
-		if err := s.writeAtomically(p, record); err != nil {
+	s.values = s.values || max(longest, int64(len(record))) >= s.db.Opts().ValueThreshold
+	atOnce := p.small(size+int64(len(record)), longest, s.db.Opts().MemTableSize)
+	if atOnce {
+		err := s.writeAtomically(p, record)
+		if err != nil && !errors.Is(err, badger.ErrTxnTooBig) {
 			return err
 		}
-	} else if err := s.writeInParts(p, record); err != nil {
-		return err
+		atOnce = err == nil // long keys that are purged, and deletes that linger, are not foreseen
+	}
+	if !atOnce {
+		if err := s.writeInParts(p, record); err != nil {
+			return err
+		}
 	}
 	s.finished(p.rec, p.gone)
 	return s.cfg.fault("return")

@@ -23,7 +23,7 @@ const (
 
 var (
 	recordKey  = []byte{0}
-	gonePrefix = []byte{0, 0, 0} // before all rows, so that an undo puts them back after this
+	gonePrefix = []byte{0, 0, 0}
 )
 
 // slotPrefix appends the prefix of a store's plain rows.

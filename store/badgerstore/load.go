@@ -131,8 +131,10 @@ func (l *loader) finish(data []byte) error {
 		return err
 	}
 	s.finished(rec, nil)
-	s.values = true // perhaps
-	s.db.SetDiscardTs(rec.number)
+	if s.values, err = hasValues(s.rowsDir()); err != nil {
+		return err
+	}
+	discard(s.db, rec.number)
 	s.segs.setDiscard(rec.number)
 	s.view.Store(newView(s.db, rec))
 	return errors.Join(s.cfg.fault("return"), l.sorter.discard())

@@ -19,7 +19,7 @@ type mark struct {
 
 const (
 	markName   = "STATE"
-	markFormat = 1
+	markFormat = 2 // 1: no delete lingered
 	running    = "RUNNING"
 	clean      = "CLEAN"
 )

@@ -40,7 +40,11 @@ type Store struct {
 	last   uint64 // the largest number that a checkpoint ever had, finished or not
 	failed error  // why nothing may be written until the next open
 	values bool   // the task's database may have values outside its tables
-	goneAt []byte // where the next look at lingering deletes begins
+
+	// Deletes that linger, see lingers.
+	lingering int    // that the present checkpoint has written
+	listed    bool   // there may be some
+	goneAt    []byte // where the next look at them begins
 
 	mu      sync.Mutex // guards what follows against Switch
 	db      *badger.DB
@@ -182,7 +186,7 @@ func (s *Store) open() error {
 	if err := s.undoTorn(m == nil || m.State == running); err != nil {
 		return err
 	}
-	s.db.SetDiscardTs(s.rec.number)
+	discard(s.db, s.rec.number)
 	s.segs.setDiscard(s.rec.number)
 	s.view.Store(newView(s.db, s.rec))
 	return nil
@@ -210,6 +214,7 @@ func (s *Store) start(m *mark) error {
 	}
 	s.db = db
 	s.values, err = hasValues(s.rowsDir())
+	s.listed, s.goneAt = lists(db), nil
 	return err
 }
 
@@ -381,4 +386,15 @@ func exists(path string) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// discard lets compactions drop what no read at the given version sees, if the database has tables below the first level. Until then it has not: Badger merges tables of
+// the first level among themselves while it merges others of them downwards, and would drop a delete although what it deletes is just on its way.
+func discard(db *badger.DB, at uint64) {
+	for _, l := range db.Levels() {
+		if l.Level > 0 && l.NumTables > 0 {
+			db.SetDiscardTs(at)
+			return
+		}
+	}
 }

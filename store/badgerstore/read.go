@@ -182,10 +182,10 @@ func scanItems(txn *badger.Txn, prefix, from, to []byte, reverse bool, visit fun
 	for it.Seek(high); it.Valid(); it.Next() {
 		item := it.Item()
 		key := item.Key()
-		if bytes.Equal(key, high) || isGone(item) {
+		if bytes.Equal(key, high) {
 			continue
 		}
-		if bytes.Compare(key, low) < 0 || !visit(key[len(prefix):], item) {
+		if bytes.Compare(key, low) < 0 || !isGone(item) && !visit(key[len(prefix):], item) {
 			return
 		}
 	}
@@ -220,7 +220,7 @@ func (s *Store) Switch() {
 		return
 	}
 	s.view.Store(newView(s.db, s.rec))
-	s.db.SetDiscardTs(s.rec.number)
+	discard(s.db, s.rec.number)
 	s.segs.setDiscard(s.rec.number)
 	if gone := s.dropped; len(gone) > 0 {
 		s.dropped = nil

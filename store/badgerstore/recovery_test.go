@@ -286,7 +286,7 @@ func TestMachineCrash(t *testing.T) {
 }
 
 func TestMarkIsUnreadable(t *testing.T) {
-	for name, content := range map[string]string{"garbage": "{", "later format": `{"format":2,"state":"CLEAN"}`, "empty": ""} {
+	for name, content := range map[string]string{"garbage": "{", "later format": `{"format":3,"state":"CLEAN"}`, "earlier format": `{"format":1,"state":"CLEAN"}`, "empty": ""} {
 		dir := t.TempDir()
 		s := open(t, dir, testConfig())
 		apply(t, s, "1", numbered(0, 10, "one"))

@@ -102,7 +102,7 @@ func (s *segments) acquire(id segmentID, create bool) (*segmentDB, error) {
 		if err != nil {
 			return nil, damage(path, "open a segment", err)
 		}
-		db.SetDiscardTs(s.discard)
+		discard(db, s.discard)
 		d = &segmentDB{id: id, db: db}
 		s.open[id] = d
 	}
@@ -147,7 +147,7 @@ func (s *segments) setDiscard(at uint64) {
 	defer s.mu.Unlock()
 	s.discard = at
 	for _, d := range s.open {
-		d.db.SetDiscardTs(at)
+		discard(d.db, at)
 	}
 }
 

@@ -56,10 +56,13 @@ func undoRows(db *badger.DB, at, upto, to uint64, fault func(string) error, ling
 				continue
 			}
 			last = append(last[:0], key...)
-			n++
 			value, ok, err := get(then, last, []byte{})
 			if err != nil {
 				return damage(db.Opts().Dir, "read a row to put it back", err)
+			}
+			n++
+			if !ok && bytes.HasPrefix(key, gonePrefix) {
+				continue // the delete that it lists may linger again with this undo
 			}
 			if !ok {
 				value = nil

@@ -36,16 +36,20 @@ func (s *Store) lingers(key []byte) bool {
 	defer it.Close()
 	for it.Rewind(); it.Valid(); it.Next() {
 		if it.Item().ValueSize() > inlineAtMost {
+			s.lingering++
 			return true
 		}
 	}
 	return false
 }
 
+// mostPasses is how many files of the value log a checkpoint rewrites.
+const mostPasses = 2
+
 // collect gives back space of values that are gone from the value log. Badger finds in no time that there is nothing to do; each pass over a log
 // file that has enough rewrites what is still in use.
 func (s *Store) collect() error {
-	for s.values {
+	for pass := 0; s.values && pass < mostPasses && s.room(2*s.cfg.valueLog) == nil; pass++ {
 		err := s.db.RunValueLogGC(0.5)
 		if errors.Is(err, badger.ErrNoRewrite) || errors.Is(err, badger.ErrRejected) {
 			break
@@ -61,23 +65,27 @@ func (s *Store) collect() error {
 	return s.exhume()
 }
 
-// mostExhumed is at how many lingering deletes a checkpoint looks.
-const mostExhumed = 16
+// fewExhumed is at how many lingering deletes a checkpoint looks at least.
+const fewExhumed = 16
 
-// exhume makes deletes of some lingering ones, a few after each checkpoint, in turn. They get the last checkpoint's version: they say the same as what was there.
+// exhume makes deletes of some lingering ones, after each checkpoint, in turn: of more than have come to linger with it. They get the last checkpoint's
+// version: they say the same as what was there.
 func (s *Store) exhume() error {
-	if !s.values {
+	if !s.listed && s.lingering == 0 {
 		return nil
 	}
+	most, room := max(fewExhumed, 2*s.lingering), s.db.Opts().MemTableSize/20
+	s.lingering, s.listed = 0, true
 	now := s.rec.number
 	txn := s.db.NewTransactionAt(now, true)
 	defer txn.Discard()
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: gonePrefix})
 	defer it.Close()
 	it.Seek(append(bytes.Clone(gonePrefix), s.goneAt...))
+	first := len(s.goneAt) == 0
 	n := 0
 	var writes [][]byte
-	for ; it.Valid() && n < mostExhumed; it.Next() {
+	for ; it.Valid() && n < most && room > 0; it.Next() {
 		n++
 		listed := it.Item().KeyCopy(nil)
 		key := listed[len(gonePrefix):]
@@ -95,9 +103,12 @@ func (s *Store) exhume() error {
 			writes = append(writes, key)
 		}
 		writes = append(writes, listed)
+		room -= int64(2*len(key) + 32)
 	}
-	if n < mostExhumed {
+	s.lingering = 0 // those just looked at
+	if !it.Valid() {
 		s.goneAt = s.goneAt[:0]
+		s.listed = n > 0 || !first
 	}
 	if len(writes) == 0 {
 		return nil
@@ -115,6 +126,14 @@ func (s *Store) exhume() error {
 		return fmt.Errorf("forget deletes in %s: %w", s.dir, err)
 	}
 	return nil
+}
+
+// lists says whether there are deletes that linger.
+func lists(db *badger.DB) bool {
+	it := db.NewTransactionAt(math.MaxUint64, false).NewIterator(badger.IteratorOptions{Prefix: gonePrefix})
+	defer it.Close()
+	it.Rewind()
+	return it.Valid()
 }
 
 // valueLogHeader is what each of Badger's value log files begins with, in bytes.
