@@ -118,8 +118,9 @@ func (in *instance) lookAtOffsets(ctx context.Context, stable bool) (f found, er
 			if len(foreign) > 0 {
 				f.suspects = append(f.suspects, suspect{sub: s, topic: topic, partitions: foreign, why: "the committed offsets were set by another tool"})
 			}
-			// A partition that never had a record has no offset either, unless its own task has state.
-			if n := len(none); n > 0 {
+			// A partition that never had a record has no offset either, unless its own task has state. Without transactions state is written before the offsets:
+			// a crash in the first commit of a task leaves it without offsets, and that proves nothing as long as others have theirs.
+			if n := len(none); n > 0 && (n == int(in.topics.count(topic)) || in.c.Guarantee == ExactlyOnce) {
 				f.suspects = append(f.suspects, suspect{sub: s, topic: topic, partitions: none, absent: true, why: "there are no committed offsets", own: n < int(in.topics.count(topic))})
 			}
 		}
