@@ -27,7 +27,7 @@ func (s *Set) Flush(write func(key, value []byte, at int64) error) error {
 func (s *Set) Committed() {
 	s.check()
 	if n := len(s.live.list) - s.flushed; n > 0 {
-		s.fail("commit: %d entries were added after the last flush", n)
+		s.Fail("commit: %d entries were added after the last flush", n)
 	}
 	for _, x := range s.live.list[s.committed:] {
 		s.waits += size(x)
@@ -240,7 +240,7 @@ func (s *Set) Restore(name, value []byte, at int64) error {
 		return err
 	}
 	if n := len(s.live.list) - s.committed; n > 0 {
-		s.fail("restore: %d entries are not committed", n)
+		s.Fail("restore: %d entries are not committed", n)
 	}
 	if s.gone(cell) {
 		return nil

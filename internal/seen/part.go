@@ -82,7 +82,7 @@ func (s *Set) catchUp(p *part) {
 		return p.left != nil
 	})
 	if err = cmp.Or(err, bad); err != nil {
-		s.fail("read segment %d: %w", p.number, err)
+		s.Fail("read segment %d: %w", p.number, err)
 	}
 }
 

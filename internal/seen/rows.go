@@ -72,13 +72,14 @@ func (r *rows) at(x ref) (name, value []byte) {
 	return c[x.off:v:v], c[v:end:end]
 }
 
-// put adds a row, in place of one of the same name.
+// put adds a row, in place of one of the same name. What is not known of that one is not known of it either.
 func (r *rows) put(hash uint64, key []byte, cell int64, value []byte, f flags) {
 	if 3*(len(r.list)+1) > 2*len(r.table) {
 		r.grow()
 	}
 	slot, was := r.find(hash, key, cell)
 	if was >= 0 {
+		f &= r.list[was].flags | ^known
 		r.list[was].flags |= dead
 		r.dead++
 	}
@@ -134,18 +135,7 @@ func (r *rows) get(hash uint64, key []byte, cell int64) (x ref, ok bool) {
 func (r *rows) grow() {
 	r.table = make([]uint64, max(16, 2*len(r.table)))
 	r.mask = uint64(len(r.table) - 1)
-	for i, x := range r.list {
-		if x.flags&dead != 0 {
-			continue
-		}
-		name, _ := r.at(x)
-		hash := hashName(name)
-		slot := hash & r.mask
-		for r.table[slot] != 0 {
-			slot = (slot + 1) & r.mask
-		}
-		r.table[slot] = hash&^0xffffffff | uint64(i+1)
-	}
+	r.fill()
 }
 
 // alloc makes room for a row.
@@ -180,8 +170,9 @@ func (r *rows) cut(n int) {
 		return
 	}
 	r.list = r.list[:n]
-	if r.dead > 0 {
-		r.rebuild()
+	if r.dead > 0 { // rows that were replaced may be the last of their name again
+		clear(r.table)
+		r.fill()
 	}
 	for i, x := range r.list {
 		name, _ := r.at(x)
@@ -193,9 +184,8 @@ func (r *rows) cut(n int) {
 	}
 }
 
-// rebuild makes the table anew: rows that were replaced may be the last of their name again.
-func (r *rows) rebuild() {
-	clear(r.table)
+// fill enters all rows into an empty table.
+func (r *rows) fill() {
 	r.dead = 0
 	for i := range r.list {
 		r.list[i].flags &^= dead

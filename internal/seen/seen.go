@@ -120,9 +120,7 @@ func (s *Set) check() {
 }
 
 // Fail makes the store unusable, as it holds what it should not.
-func (s *Set) Fail(format string, args ...any) { s.fail(format, args...) }
-
-func (s *Set) fail(format string, args ...any) {
+func (s *Set) Fail(format string, args ...any) {
 	s.broken = &state.Broken{Store: s.name, Err: fmt.Errorf(format, args...)}
 	panic(*s.broken)
 }
@@ -138,14 +136,14 @@ func (s *Set) learn() {
 		return
 	}
 	if s.backend == nil {
-		s.fail("the backend %T has no segments", s.env.Backend)
+		s.Fail("the backend %T has no segments", s.env.Backend)
 	}
 	row, ok, err := s.backend.Get(s.env.Slot+1, observedKey, nil)
 	switch {
 	case err != nil:
-		s.fail("read the observed time: %w", err)
+		s.Fail("read the observed time: %w", err)
 	case ok && len(row) != 8:
-		s.fail("read the observed time: %d bytes", len(row))
+		s.Fail("read the observed time: %d bytes", len(row))
 	case ok:
 		s.savedAt = int64(binary.BigEndian.Uint64(row))
 	}
@@ -229,14 +227,14 @@ func (s *Set) read(hash uint64, cell int64, p *part) ([]byte, bool) {
 	s.scratch = row[:0]
 	switch {
 	case err != nil:
-		s.fail("read key %x: %w", name, err)
+		s.Fail("read key %x: %w", name, err)
 	case !ok:
 		s.catchUp(p)
 		return nil, false
 	}
 	row = row[len(name):]
 	if n := len(row); n < timeSize || n > timeSize+MaxValue {
-		s.fail("read key %x: a row of %d bytes, %d to %d are possible", name, n, timeSize, timeSize+MaxValue)
+		s.Fail("read key %x: a row of %d bytes, %d to %d are possible", name, n, timeSize, timeSize+MaxValue)
 	}
 	if s.found.held() >= mostFound {
 		s.found = &rows{}
@@ -267,11 +265,7 @@ func (s *Set) Add(cell, at int64, value []byte) {
 	s.part(cell)
 	row := append(binary.BigEndian.AppendUint64(s.scratch[:0], uint64(at)), value...)
 	s.scratch = row[:0]
-	hash, f := hashIn(s.hash, cell), known
-	if was, ok := s.live.get(hash, s.key, cell); ok { // it was restored as deleted
-		f = was.flags & known
-	}
-	s.live.put(hash, s.key, cell, row, f)
+	s.live.put(hashIn(s.hash, cell), s.key, cell, row, known)
 	s.dirty += int64(len(s.key)+tail+len(row)) + rowCost
 	s.observed = max(s.observed, cell)
 	if len(s.live.list)&255 == 0 {

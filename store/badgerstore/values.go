@@ -155,20 +155,16 @@ func hasValues(dir string) (bool, error) {
 			return false, fmt.Errorf("look for values: %w", err)
 		}
 		var first [32]byte
-		n, err := f.ReadAt(first[:], valueLogHeader)
-		if err = errors.Join(ignore(err, io.EOF), f.Close()); err != nil {
+		_, err = f.ReadAt(first[:], valueLogHeader)
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
 			return false, fmt.Errorf("look for values in %s: %w", name, err)
 		}
-		if first != [32]byte{} && n > 0 {
+		if first != [32]byte{} {
 			return true, nil
 		}
 	}
 	return false, nil
-}
-
-func ignore(err, not error) error {
-	if errors.Is(err, not) {
-		return nil
-	}
-	return err
 }
